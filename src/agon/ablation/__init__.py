@@ -1,0 +1,1 @@
+"""Several training cells planned, run side by side and compared."""

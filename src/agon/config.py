@@ -1,0 +1,415 @@
+"""Settings of a run: frozen, checked before a model loads, unknown keys refused with the nearest known one.
+
+A recipe is a TOML file with one table for each class below. `--set table.key=value` overrides one key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agon.errors import ConfigError
+from agon.records import METHODS, NAMED_TASKS, AnswerStyle
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(gt=0.0)]
+
+
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, strict=True)
+
+
+class ModelSettings(_Settings):
+    """The frozen base."""
+
+    base: str = "quickstart"
+    """A local model folder, a Hub name, or `quickstart` for the embedded base."""
+    revision: str | None = None
+    """Commit or tag of a Hub model."""
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Number format of the base; `auto` is float32 on a CPU and bfloat16 on a GPU. Adapters are kept in float32 always."""
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where the model lives."""
+    trust_remote_code: bool = False
+    """Whether a model folder may run its own Python code."""
+    enable_thinking: bool | None = None
+    """The thinking switch of chat templates that have one (Qwen3); None leaves it to the template."""
+
+
+class AdapterSettings(_Settings):
+    """The two LoRA adapters."""
+
+    rank: Positive = 16
+    """LoRA rank."""
+    alpha: Annotated[float, Field(gt=0.0)] = 32.0
+    """LoRA alpha: the update is scaled by alpha / rank. (A guess: the paper does not say.)"""
+    dropout: Share = 0.0
+    """LoRA dropout."""
+    targets: Literal["all-linear"] | tuple[str, ...] = "all-linear"
+    """Names of the linear layers that get an update."""
+    init: Literal["standard", "noise", "orthogonal"] = "noise"
+    """How B starts: `standard` (its own random LoRA A-matrix, zero B-matrix), `noise` (as the paper: Gaussian noise in the zero
+    matrix, scaled to `noise_kl`), `orthogonal` (both adapters orthogonal LoRA, zero update). A always has zero update."""
+    noise_kl: Annotated[float, Field(gt=0.0)] = 1e-3
+    """Mean token KL between B and the base that the noise is scaled to, nats. (A guess: the paper gives no sigma.)"""
+
+
+class TaskSettings(_Settings):
+    """Where problems come from, how answers look, how they are split."""
+
+    name: str = "countdown-lite"
+    """A named task."""
+    path: str | None = None
+    """A local JSONL, Parquet or CSV file of the named task's shape, or of any shape with `name = "custom"`."""
+    test_path: str | None = None
+    """A second file whose problems are the test split; `path` is then split into train and dev only."""
+    hub: str | None = None
+    """A Hub data set, with `name = "custom"`."""
+    hub_config: str | None = None
+    """Configuration of the Hub data set."""
+    hub_split: str = "train"
+    """Split of the Hub data set."""
+    question_field: str | None = None
+    """Column that holds the question; None takes the task's own."""
+    answer_field: str | None = None
+    """Column that holds the answer; None takes the task's own."""
+    verifier: Literal["auto", "expression", "numeric", "exact", "math"] = "auto"
+    """Program that checks answers; `auto` takes the task's own (`math` for custom data)."""
+    answer_style: AnswerStyle = "tags"
+    """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>) or `boxed` (\\boxed{…})."""
+    wording: Literal["plain-v1", "symbols-v1"] = "plain-v1"
+    """Versioned wording of the draft and the challenge prompt; `symbols-v1` is the embedded base's own."""
+    difficulty_min: float | None = None
+    """Lowest level kept, where rows have one."""
+    difficulty_max: float | None = None
+    """Highest level kept, where rows have one."""
+    drop_yes_no: bool = True
+    """Whether problems with a guessable answer (yes/no/true/false) are dropped."""
+    dev_share: Share = 0.1
+    """Share of the problems (by content hash) kept for choices made along the way."""
+    test_share: Share = 0.1
+    """Share of the problems kept for the final evaluation."""
+    max_train: Positive | None = None
+    """Use at most this many training problems."""
+    max_prompt_tokens: Positive = 1024
+    """Problems whose draft prompt is longer are dropped and listed."""
+
+
+class RolloutSettings(_Settings):
+    """Sampling during training."""
+
+    engine: Literal["torch"] = "torch"
+    """Rollout engine."""
+    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    """Sampling temperature; the learner divides logits by it as well."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
+    """Nucleus mass. Training refuses values below 1: engine and learner would disagree at every token (ALGORITHMS 1.7)."""
+    max_draft_tokens: Positive = 1024
+    """Cap on sampled tokens of a draft."""
+    max_challenge_tokens: Positive = 1024
+    """Cap on sampled tokens of a challenge."""
+    max_summary_tokens: Positive = 512
+    """Most tokens of a summary shown to the challenger; the front is cut."""
+    max_rows: Positive = 256
+    """Most sequences decoded at once."""
+
+
+class RewardSettings(_Settings):
+    """Weights of the reward terms."""
+
+    correctness: Annotated[float, Field(ge=0.0)] = 2.0
+    """Points for a right answer."""
+    format: Annotated[float, Field(ge=0.0)] = 0.5
+    """Points for a well-formed answer (lambda)."""
+    conversion: Annotated[float, Field(ge=0.0)] = 1.0
+    """Points for a challenger that is right where its rival's draft was wrong (method `agon`)."""
+
+
+class TrainSettings(_Settings):
+    """The training loop and the optimiser."""
+
+    method: str = "agon"
+    """Training method."""
+    seed: Count = 0
+    """Seed of every random stream of the run."""
+    steps: Positive = 100
+    """Optimiser steps (roles swap at each)."""
+    problems_per_step: Positive = 16
+    """Problems in a step."""
+    group_size: Positive = 8
+    """N: drafts per problem, and challenges per problem. Methods with one player sample 2N."""
+    learning_rate: Annotated[float, Field(ge=0.0)] = 5e-5
+    """Peak learning rate of AdamW."""
+    schedule: Literal["linear", "constant"] = "linear"
+    """Learning rate after the warm-up: down to zero, or constant."""
+    warmup_share: Share = 0.1
+    """Share of the steps over which the learning rate rises from zero."""
+    weight_decay: Annotated[float, Field(ge=0.0)] = 0.0
+    """Decoupled weight decay."""
+    max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
+    """Gradients are scaled down to this norm."""
+    loss: Literal["dapo", "grpo", "dr_grpo", "gspo", "cispo"] = "dapo"
+    """Policy-gradient loss."""
+    clip_low: Annotated[float, Field(ge=0.0)] | None = None
+    """Lower clip range; None takes the loss's published value."""
+    clip_high: Annotated[float, Field(ge=0.0)] | None = None
+    """Upper clip range; None takes the loss's published value."""
+    minibatches: Positive = 1
+    """Optimiser steps per rollout batch; 1 is on-policy."""
+    advantage: Literal["group_std", "group_mean", "batch_std"] = "group_std"
+    """What advantages are divided by."""
+    importance_cap: Annotated[float, Field(gt=0.0)] | None = 2.0
+    """Upper limit of the token-level importance weight of learner over engine; None turns the correction off."""
+    max_logprob_gap: Annotated[float, Field(gt=0.0)] = 0.2
+    """Mean |learner - engine| logprob per token above which the run stops, nats."""
+    mask_truncated: bool = False
+    """Whether truncated completions are left out of the loss instead of counting as wrong."""
+    tokens_per_microbatch: Positive = 8192
+    """Token budget of a packed micro-batch, prompts included."""
+    logprob_chunk: Positive = 1024
+    """Tokens whose logits are held at once."""
+    gradient_checkpointing: bool = False
+    """Whether activations are recomputed in the backward pass."""
+    save_every: Positive = 20
+    """Steps between checkpoints; the last step is always saved."""
+    keep_checkpoints: Positive = 2
+    """Newest checkpoints that are kept."""
+    save_matches_every: Positive = 10
+    """Steps between saved matches."""
+
+
+class VerifierSettings(_Settings):
+    """Limits of the programs that check answers."""
+
+    timeout_s: Seconds = 5.0
+    """Time one check may take, counted from when it starts."""
+    memory_mb: Positive = 2048
+    """Address space of a worker process."""
+    workers: Positive = 2
+    """Worker processes."""
+    max_error_share: Share = 0.05
+    """Share of checks that may fail by the checker's own fault before the run stops."""
+
+
+class EvaluationSettings(_Settings):
+    """How the trained pair is measured."""
+
+    temperature: Annotated[float, Field(ge=0.0)] = 0.6
+    """Sampling temperature; 0 is greedy."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
+    """Nucleus mass."""
+    samples: Positive = 1
+    """Samples per problem."""
+    max_test: Positive | None = None
+    """Evaluate on at most this many test problems."""
+    max_dev: Positive | None = None
+    """Choose the direction on at most this many development problems."""
+    problems_per_batch: Positive = 128
+    """Problems played at once."""
+    seed: Count = 1234
+    """Seed of the evaluation's random streams."""
+
+
+class TrackingSettings(_Settings):
+    """Where curves go besides metrics.jsonl."""
+
+    backend: Literal["none", "trackio", "wandb", "tensorboard"] = "none"
+    """Tracker."""
+    project: str = "agon"
+    """Name of the tracker's project."""
+
+
+class Settings(_Settings):
+    """Everything a run is decided by."""
+
+    model: ModelSettings = ModelSettings()
+    """The frozen base."""
+    adapter: AdapterSettings = AdapterSettings()
+    """The two adapters."""
+    task: TaskSettings = TaskSettings()
+    """Problems."""
+    rollout: RolloutSettings = RolloutSettings()
+    """Sampling during training."""
+    reward: RewardSettings = RewardSettings()
+    """Reward weights."""
+    train: TrainSettings = TrainSettings()
+    """Loop and optimiser."""
+    verifier: VerifierSettings = VerifierSettings()
+    """Checkers."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """Measurement."""
+    tracking: TrackingSettings = TrackingSettings()
+    """Trackers."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Settings:
+        _require_known("train.method", self.train.method, METHODS)
+        if self.task.name != "custom":
+            _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom"))
+        elif (self.task.path is None) == (self.task.hub is None):
+            raise ValueError('task.name is "custom": set exactly one of task.path and task.hub')
+        if self.train.group_size < 2:
+            raise ValueError(
+                f"train.group_size is {self.train.group_size}, but the group mean is the baseline: set it to 2 or more"
+            )
+        if self.rollout.top_p < 1.0:
+            raise ValueError(
+                f"rollout.top_p is {self.rollout.top_p}, but training needs 1.0: below it engine and learner logprobs "
+                "disagree at every token; evaluation.top_p may be lower"
+            )
+        rollouts = self.train.problems_per_step * self.train.group_size
+        if rollouts % self.train.minibatches:
+            raise ValueError(
+                f"train.minibatches is {self.train.minibatches}, which does not divide the {rollouts} rollouts of a stream "
+                f"({self.train.problems_per_step} problems x {self.train.group_size}): try 1, 2 or 4"
+            )
+        if self.task.dev_share + self.task.test_share >= 1.0:
+            raise ValueError(
+                f"task.dev_share + task.test_share is {self.task.dev_share + self.task.test_share:g}: leave a share for training"
+            )
+        return self
+
+
+def _require_known(key: str, name: str, known: Iterable[str]) -> None:
+    known = tuple(known)
+    if name not in known:
+        raise ValueError(f"{key} is {name!r}, which is not known{_did_you_mean(name, known)}; known: {', '.join(known)}")
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Settings:
+    """Read a TOML recipe and apply `table.key=value` overrides.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, a key is unknown, a value has the wrong type or cannot be used.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"recipe {path} does not exist: give a .toml file or a preset's name") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"recipe {path} cannot be read ({error}): give a UTF-8 text file") from None
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"recipe {path} is not valid TOML: {error}") from None
+    return settings_from(tree, overrides, source=str(path))
+
+
+def settings_from(tree: Mapping[str, Any], overrides: Iterable[str] = (), *, source: str = "settings") -> Settings:
+    """Check a tree of tables (as TOML or JSON gives it) and apply overrides.
+
+    Raises:
+        ConfigError: names the source, the key and the remedy.
+    """
+    merged = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tree.items()}
+    for override in overrides:
+        _apply_override(merged, override)
+    _check_keys(merged, source)
+    try:
+        return Settings.model_validate(_tuples(merged))
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_one_line(error)}") from None
+
+
+def _apply_override(tree: dict[str, Any], override: str) -> None:
+    key, equals, value = override.partition("=")
+    table, dot, name = key.strip().partition(".")
+    if not (equals and dot and name):
+        raise ConfigError(f"--set {override!r} is not of the form table.key=value, e.g. train.steps=50")
+    inner = tree.setdefault(table, {})
+    if not isinstance(inner, dict):
+        raise ConfigError(f"--set {override!r}: {table} is not a table")
+    inner[name] = _parse_value(value.strip())
+
+
+def _parse_value(text: str) -> Any:
+    """Read a value as TOML would, and take what TOML cannot read as a plain string."""
+    if text in ("none", "null"):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _check_keys(tree: Mapping[str, Any], source: str) -> None:
+    tables = Settings.model_fields
+    for table, inner in tree.items():
+        if table not in tables:
+            owners = [name for name, info in tables.items() if table in _fields_of(info.annotation)]
+            hint = f" (did you mean {owners[0]}.{table}?)" if owners else _did_you_mean(table, tables)
+            raise ConfigError(f"{source}: unknown table or key {table!r}{hint}; tables: {', '.join(tables)}")
+        if not isinstance(inner, Mapping):
+            raise ConfigError(f"{source}: {table} is {inner!r}, but it is a table: write [{table}] and its keys below")
+        known = _fields_of(tables[table].annotation)
+        for key in inner:
+            if key not in known:
+                owners = [name for name, info in tables.items() if key in _fields_of(info.annotation)]
+                near = _did_you_mean(key.replace("-", "_"), known)
+                hint = f" (did you mean {owners[0]}.{key}?)" if owners else near
+                raise ConfigError(f"{source}: unknown key {table}.{key}{hint}; known: {', '.join(known)}")
+
+
+def _fields_of(annotation: Any) -> Mapping[str, Any]:
+    return annotation.model_fields if isinstance(annotation, type) and issubclass(annotation, BaseModel) else {}
+
+
+def _tuples(tree: Any) -> Any:
+    """Lists become tuples, and whole numbers are allowed where a float is wanted; strict mode would refuse both."""
+    tree = {table: dict(inner) for table, inner in tree.items()}
+    for table, inner in tree.items():
+        fields = _fields_of(Settings.model_fields[table].annotation)
+        for key, value in inner.items():
+            if isinstance(value, list):
+                inner[key] = tuple(value)
+            elif isinstance(value, int) and not isinstance(value, bool) and _wants_float(fields[key].annotation):
+                inner[key] = float(value)
+    return tree
+
+
+def _wants_float(annotation: Any) -> bool:
+    return annotation is float or any(_wants_float(part) for part in get_args(annotation))
+
+
+def _one_line(error: ValidationError) -> str:
+    parts: list[str] = []
+    for item in error.errors():
+        where = ".".join(str(part) for part in item["loc"] if isinstance(part, str) and part in _all_names())
+        message = item["msg"].removeprefix("Value error, ")
+        value = "" if item["type"] == "value_error" else f" is {item['input']!r}: "
+        parts.append(f"{where}{value}{message}")
+    return "; ".join(dict.fromkeys(parts))
+
+
+def _all_names() -> set[str]:
+    names = set(Settings.model_fields)
+    for info in Settings.model_fields.values():
+        names |= set(_fields_of(info.annotation))
+    return names
+
+
+def describe_settings(settings: Settings) -> str:
+    """Render resolved settings as TOML, one table a class."""
+    lines: list[str] = []
+    for table, inner in settings.model_dump(mode="json").items():
+        lines.append(f"[{table}]")
+        # TOML has no null: a key that is not set is shown as a comment, so that the text can be read back as a recipe.
+        lines += [
+            f"# {key} is not set" if value is None else f"{key} = {json.dumps(value, ensure_ascii=False)}"
+            for key, value in inner.items()
+        ]
+        lines.append("")
+    return "\n".join(lines)

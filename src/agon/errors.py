@@ -1,0 +1,42 @@
+"""The errors agon raises on purpose, each with the exit code the command line ends with.
+
+A message is one line: what was wrong, the value, what to do about it.
+"""
+
+
+class AgonError(Exception):
+    """An expected failure, told to the user in one line."""
+
+    exit_code = 1
+
+
+class ConfigError(AgonError):
+    """A setting, an argument or a recipe that cannot be used as written."""
+
+    exit_code = 2
+
+
+class DataError(AgonError):
+    """A data set that cannot be read, is empty, or holds rows that cannot be used."""
+
+
+class ModelError(AgonError):
+    """A base model, tokenizer or adapter that is missing, damaged, or belongs to another base."""
+
+
+class RunError(AgonError):
+    """A run folder or checkpoint that is missing, damaged, locked, or of another format version."""
+
+
+class VerifierError(AgonError):
+    """A checker that itself failed too often for its verdicts to be trusted."""
+
+
+class EngineError(AgonError):
+    """A rollout engine that returned something unusable: missing logprobs, a stale adapter, no answer in time."""
+
+
+class DivergedError(AgonError):
+    """A non-finite loss or gradient: the run stops and the offending batch is saved."""
+
+    exit_code = 3

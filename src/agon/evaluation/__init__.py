@@ -1,0 +1,1 @@
+"""A protocol measured on a split."""

@@ -1,0 +1,1 @@
+"""Policy-gradient learning: advantages, packing, chunked logprobs, losses, the optimiser step."""

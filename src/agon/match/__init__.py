@@ -1,0 +1,1 @@
+"""The one place where a draft meets a challenge."""

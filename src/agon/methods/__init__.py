@@ -1,0 +1,1 @@
+"""Training methods by name: who reads whom, and what each player earns."""

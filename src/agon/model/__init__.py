@@ -1,0 +1,1 @@
+"""The frozen base, the pair of adapters on it, and their checkpoints."""

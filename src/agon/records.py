@@ -1,0 +1,221 @@
+"""What crosses a border between two packages: frozen, free of torch, ready for JSON.
+
+Read this file first. A *problem* becomes a *prompt*, an engine turns the prompt into a *completion*, a program gives it a
+*verdict*: together an *attempt*. One or more attempts at one problem, each later one reading what came before, make a *match*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+Outcome = Literal["correct", "wrong", "unparsed", "truncated", "timeout", "error"]
+StopReason = Literal["stop", "length"]
+Role = Literal["drafter", "challenger"]
+AnswerStyle = Literal["tags", "boxed"]
+SummaryStyle = Literal["text", "tries"]
+Direction = Literal["a-b", "b-a"]
+
+OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
+ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed")
+ADAPTERS = ("A", "B")
+
+# Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
+METHODS = ("grpo", "cooperative", "agon")
+PROTOCOLS = ("single", "cascade", "self-cascade", "moa", "majority", "blind-second")
+VERIFIERS = ("expression", "numeric", "exact", "math")
+NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp")
+WORDINGS = ("plain-v1", "symbols-v1")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is to be solved, with what a program needs to check an answer.
+
+    `id` is a hash of the content, so that the same problem has the same id in every file and run. `details` holds what the
+    verifier needs beyond `gold` (numbers and target of a countdown problem) and travels unchanged.
+    """
+
+    id: str
+    question: str
+    gold: str
+    task: str
+    verifier: str
+    summary_style: SummaryStyle = "text"
+    level: float | None = None
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Token ids as the model will read them, and the same as text for people."""
+
+    token_ids: tuple[int, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One completion to sample. Its `seed` alone decides its random numbers, whatever else is in the batch.
+
+    `adapter` None asks for the bare base.
+    """
+
+    prompt_ids: tuple[int, ...]
+    adapter: str | None
+    max_tokens: int
+    seed: int
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Sampled tokens: ids (the stop token included when it was sampled) and their logprobs under the sampling distribution.
+
+    `logprobs` are those of softmax(logits / temperature), restricted to the nucleus when top_p is below 1.
+    `adapter_version` counts the optimiser steps the adapter had taken (0 for the base).
+
+    Units: nats.
+    """
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    text: str
+    stop_reason: StopReason
+    adapter: str | None
+    adapter_version: int
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of sampled tokens."""
+        return len(self.token_ids)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether the cap on tokens ended the completion."""
+        return self.stop_reason == "length"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a program decided about one completion, and what exactly it compared."""
+
+    outcome: Outcome
+    score: float
+    reason: str = ""
+    answer: str | None = None
+    gold: str | None = None
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether the answer was judged right."""
+        return self.outcome == "correct"
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether the checker itself failed, so that nothing may be learned from this completion."""
+        return self.outcome == "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a challenger sees of a draft: the text after the reasoning block, the answer withheld.
+
+    `is_empty` marks the fixed stand-in shown for a truncated or empty draft, `has_leak` a withheld answer that is still to be
+    read in the text, `num_withheld` how many spans were taken out, `is_cut` that the front was cut to the token limit.
+    """
+
+    text: str
+    is_empty: bool
+    has_leak: bool
+    num_withheld: int
+    num_tokens: int = 0
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One stage of a match: who played which role, what was asked, what came back, what it was worth.
+
+    `format_score` is phi of ALGORITHMS 0.2: 1 for a well-formed answer, else 0.
+    """
+
+    role: Role
+    adapter: str | None
+    prompt: Prompt
+    completion: Completion
+    verdict: Verdict
+    format_score: float
+
+    @property
+    def is_correct(self) -> bool:
+        """Whether the answer was judged right."""
+        return self.verdict.is_correct
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One problem through its stages. `summaries[i]` is what the challenger saw of `drafts[i]`.
+
+    `sample` numbers the matches of one problem (0..N-1). Without a challenge the first draft (or, for majority, the vote in
+    `voted`) is the final attempt.
+    """
+
+    problem: Problem
+    sample: int
+    drafts: tuple[Attempt, ...]
+    summaries: tuple[Summary, ...] = ()
+    challenge: Attempt | None = None
+    voted: int | None = None
+
+    @property
+    def draft(self) -> Attempt:
+        """The first draft."""
+        return self.drafts[0]
+
+    @property
+    def final(self) -> Attempt:
+        """The attempt whose answer counts."""
+        if self.challenge is not None:
+            return self.challenge
+        return self.drafts[self.voted or 0]
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Every stage in the order played."""
+        return self.drafts if self.challenge is None else (*self.drafts, self.challenge)
+
+
+def to_json(record: Any) -> dict[str, Any]:
+    """Turn a record into plain JSON types."""
+    return asdict(record)
+
+
+__all__ = [
+    "ADAPTERS",
+    "ANSWER_STYLES",
+    "METHODS",
+    "NAMED_TASKS",
+    "OUTCOMES",
+    "PROTOCOLS",
+    "VERIFIERS",
+    "WORDINGS",
+    "AnswerStyle",
+    "Attempt",
+    "Completion",
+    "Direction",
+    "Match",
+    "Outcome",
+    "Problem",
+    "Prompt",
+    "Request",
+    "Role",
+    "StopReason",
+    "Summary",
+    "SummaryStyle",
+    "Verdict",
+    "to_json",
+]

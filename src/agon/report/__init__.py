@@ -1,0 +1,1 @@
+"""Run folders turned into one self-contained HTML file; free of torch."""

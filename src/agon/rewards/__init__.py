@@ -1,0 +1,1 @@
+"""Reward terms: small pure functions."""

@@ -1,0 +1,1 @@
+"""Intervals, tests and estimators; free of torch."""
