@@ -1,0 +1,219 @@
+"""Every number of metrics.jsonl: its name, unit, formula, and what a bad value looks like.
+
+A step writes one line. `draft/…` speaks of the drafter's stream, `challenge/…` of the challenger's, `match/…` of the two together,
+`pair/…` of the two adapters. A number that has no value in a step (a conversion rate when no draft was wrong) is null.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Unit = Literal["count", "name", "points", "share", "tokens", "nats", "ratio", "norm", "per step", "loss"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One number of metrics.jsonl."""
+
+    name: str
+    unit: Unit
+    formula: str
+    bad: str
+
+    @property
+    def family(self) -> str:
+        """The part before the slash: `draft`, `challenge`, `match`, `pair`, or nothing."""
+        return self.name.partition("/")[0] if "/" in self.name else ""
+
+
+_STEP: tuple[Metric, ...] = (
+    Metric("step", "count", "number of the step", "a gap or a repeat: lines were lost or written twice"),
+    Metric(
+        "drafter",
+        "name",
+        "the adapter that drafts in this step, A or B",
+        "the same letter twice running where roles swap",
+    ),
+    Metric("learning_rate", "per step", "learning rate of the step after warm-up and decay", "0 before the last step"),
+    Metric(
+        "rollouts_per_problem",
+        "count",
+        "completions sampled in the step / problems in the step",
+        "differs between methods that are compared: their budgets are not equal",
+    ),
+)
+
+_STREAM: tuple[Metric, ...] = (
+    Metric(
+        "accuracy",
+        "share",
+        "correct / graded completions (checker errors left out)",
+        "flat at 0 or 1: nothing to learn",
+    ),
+    Metric(
+        "reward_mean",
+        "points",
+        "mean reward of the stream",
+        "rises while accuracy does not: the format term is being learned",
+    ),
+    Metric(
+        "format_mean",
+        "share",
+        "mean format score phi",
+        "falls below 0.9 after the start: answers are no longer readable",
+    ),
+    Metric(
+        "tokens_mean", "tokens", "sampled tokens / completions", "grows towards the cap, or collapses to a few tokens"
+    ),
+    Metric(
+        "truncated_share",
+        "share",
+        "completions ended by the cap / completions",
+        "above 0.05: the cap decides the reward",
+    ),
+    Metric(
+        "unparsed_share",
+        "share",
+        "completions without a readable answer / completions",
+        "grows: the answer format is being lost",
+    ),
+    Metric(
+        "error_share",
+        "share",
+        "completions whose checker failed / completions",
+        "above 0: look at the verdicts' reasons",
+    ),
+    Metric(
+        "entropy",
+        "nats",
+        "mean over learned tokens of the policy's entropy",
+        "falls to 0 (collapse) or climbs without end",
+    ),
+    Metric(
+        "loss",
+        "loss",
+        "policy-gradient loss of the step",
+        "non-finite; its size alone says little (0 on average on-policy)",
+    ),
+    Metric(
+        "grad_norm",
+        "norm",
+        "norm of the adapter's gradient before clipping",
+        "0 (nothing learned) or spikes of 10x its median",
+    ),
+    Metric(
+        "dead_group_share",
+        "share",
+        "groups without a learning signal / groups",
+        "above 0.7: larger group or other difficulty",
+    ),
+    Metric(
+        "logprob_gap_mean",
+        "nats",
+        "mean over tokens of |learner - engine| logprob",
+        "above 0.05, or growing: engine and learner disagree, or the adapter in the engine is stale",
+    ),
+    Metric("logprob_gap_max", "nats", "largest |learner - engine| logprob of a token", "above 1 in float32"),
+    Metric(
+        "importance_mean",
+        "ratio",
+        "mean over tokens of the capped weight learner / engine probability",
+        "away from 1 by more than 0.02, or drifting with length",
+    ),
+    Metric(
+        "clip_share",
+        "share",
+        "tokens whose ratio was clipped / learned tokens",
+        "above 0 on-policy; above 0.2 off-policy",
+    ),
+    Metric("tokens_learned", "tokens", "completion tokens that entered the loss", "0: every group was dead or masked"),
+)
+
+_MATCH: tuple[Metric, ...] = (
+    Metric(
+        "conversion",
+        "share",
+        "challenge right / matches whose draft was wrong",
+        "not above the blind second pass's rate",
+    ),
+    Metric(
+        "regression",
+        "share",
+        "challenge wrong / matches whose draft was right",
+        "as large as the conversion it pays for",
+    ),
+    Metric(
+        "copy_rate",
+        "share",
+        "challenge's answer equals the draft's / matches whose draft was wrong",
+        "grows: it copies, not solves",
+    ),
+    Metric(
+        "leak_rate",
+        "share",
+        "summaries that still show the withheld answer / summaries",
+        "above 0.02: the challenger can copy",
+    ),
+    Metric(
+        "empty_summary_share", "share", "drafts without a summary / drafts", "above 0.1: the exchange carries nothing"
+    ),
+    Metric(
+        "bonus_effective_fraction",
+        "share",
+        "challenger groups whose advantages differ from cooperative's / groups",
+        "near 0: the competitive bonus changes nothing",
+    ),
+    Metric(
+        "withheld_mean",
+        "count",
+        "answer spans taken out / summaries",
+        "0 where drafts state answers: withholding is broken",
+    ),
+)
+
+_PAIR: tuple[Metric, ...] = (
+    Metric(
+        "distance",
+        "norm",
+        "norm of the difference of the two adapters' effective updates / mean of their norms",
+        "falls to 0: the two adapters have become one",
+    ),
+)
+
+
+def _named(family: str, metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    return tuple(Metric(f"{family}/{metric.name}", metric.unit, metric.formula, metric.bad) for metric in metrics)
+
+
+METRICS: MappingProxyType[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            *_STEP,
+            *_named("draft", _STREAM),
+            *_named("challenge", _STREAM),
+            *_named("match", _MATCH),
+            *_named("pair", _PAIR),
+        )
+    }
+)
+"""Every metric by its name, in the order of a line."""
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Check that every key of a metrics line is registered here (a mapping is read by its keys).
+
+    Raises:
+        ValueError: an unknown name, with the nearest known one.
+    """
+    for name in names:
+        if name not in METRICS:
+            near = difflib.get_close_matches(name, METRICS, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise ValueError(
+                f"metric {name!r} is not in agon.metrics{hint}: register it with unit, formula and bad value"
+            )

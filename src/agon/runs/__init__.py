@@ -1,0 +1,82 @@
+"""The run folder: written whole or not at all, locked, versioned, read back without torch."""
+
+from agon.runs.atomic import (
+    MARKER,
+    atomic_directory,
+    atomic_file,
+    atomic_write_bytes,
+    atomic_write_text,
+    output_errors,
+    require_free_bytes,
+    sha256_of,
+)
+from agon.runs.checkpoints import (
+    Newest,
+    Skipped,
+    checkpoint_name,
+    checkpoint_step,
+    list_checkpoints,
+    newest_checkpoint,
+    prune_checkpoints,
+    verify_checkpoint,
+)
+from agon.runs.evaluations import evaluation_matches_path, read_evaluations, write_evaluation
+from agon.runs.folder import RunFolder, match_files, match_step
+from agon.runs.lines import read_metrics, read_timings, truncate_metrics
+from agon.runs.lock import RunLock
+from agon.runs.manifest import (
+    FORMAT_VERSION,
+    folder_kind,
+    installed_versions,
+    read_config,
+    read_json,
+    read_manifest,
+    version_changes,
+)
+from agon.runs.matches import match_from_json, read_matches, write_matches
+from agon.runs.parent import child_runs, create_parent, default_run
+from agon.runs.redact import REDACTED, redact
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MARKER",
+    "REDACTED",
+    "Newest",
+    "RunFolder",
+    "RunLock",
+    "Skipped",
+    "atomic_directory",
+    "atomic_file",
+    "atomic_write_bytes",
+    "atomic_write_text",
+    "checkpoint_name",
+    "checkpoint_step",
+    "child_runs",
+    "create_parent",
+    "default_run",
+    "evaluation_matches_path",
+    "folder_kind",
+    "installed_versions",
+    "list_checkpoints",
+    "match_files",
+    "match_from_json",
+    "match_step",
+    "newest_checkpoint",
+    "output_errors",
+    "prune_checkpoints",
+    "read_config",
+    "read_evaluations",
+    "read_json",
+    "read_manifest",
+    "read_matches",
+    "read_metrics",
+    "read_timings",
+    "redact",
+    "require_free_bytes",
+    "sha256_of",
+    "truncate_metrics",
+    "verify_checkpoint",
+    "version_changes",
+    "write_evaluation",
+    "write_matches",
+]

@@ -1,0 +1,202 @@
+"""Files and folders that are either there whole or not there at all, also after a crash or a full disk."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from agon.errors import RunError
+
+MARKER = "complete.json"
+"""File written last into an atomic folder: size and sha256 of every other file."""
+
+_TEMPORARY = ".agon-tmp-"
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full: free some space, then continue with --resume",
+    errno.EDQUOT: "the disk quota is used up: free some space, then continue with --resume",
+    errno.EACCES: "permission denied: give a folder you may write to",
+    errno.EPERM: "not permitted: give a folder you may write to",
+    errno.EROFS: "the file system is read-only: give a folder you may write to",
+    errno.ENOTDIR: "a part of the path is a file: give another folder",
+    errno.EEXIST: "a file of that name is in the way: give another folder",
+    errno.EISDIR: "a folder of that name is in the way: give another file name",
+}
+
+
+@contextmanager
+def output_errors(path: Path) -> Generator[None]:
+    """Turn the operating system's refusal to write below `path` into one line for the user.
+
+    Raises:
+        RunError: names the path, what the system said, and the remedy.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = _REMEDIES.get(error.errno or 0, f"{error.strerror or error}: give another place to write to")
+        raise RunError(f"cannot write {path}: {reason}") from error
+
+
+@contextmanager
+def atomic_file(path: Path) -> Generator[BinaryIO]:
+    """Open a file for writing that takes its place under `path` only when the block ends well.
+
+    Raises:
+        RunError: the place cannot be written to. Nothing is left behind.
+    """
+    with output_errors(path):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            # A device such as /dev/stdout: renaming a file over it would replace the device.
+            with path.open("wb") as stream:
+                yield stream
+            return
+        temporary = _temporary_beside(path)
+        try:
+            with temporary.open("xb") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def atomic_write_bytes(path: Path, data: bytes) -> None:
+    """Replace a file's content at once, surviving a crash with either the old or the new content.
+
+    Raises:
+        RunError: the place cannot be written to.
+    """
+    with atomic_file(path) as stream:
+        stream.write(data)
+
+
+def atomic_write_text(path: Path, text: str) -> None:
+    """Replace a file's content at once with UTF-8 text, newlines as given.
+
+    Raises:
+        RunError: the place cannot be written to.
+    """
+    atomic_write_bytes(path, text.encode())
+
+
+@contextmanager
+def atomic_directory(path: Path) -> Generator[Path]:
+    """Give a temporary folder to fill, which takes its place under `path` only when the block ends well.
+
+    Every file is flushed to the disk, the marker with sizes and hashes is written last, then the folder is renamed. A folder that
+    is already there is replaced. When the block raises, nothing is left behind.
+
+    Raises:
+        RunError: the place cannot be written to.
+    """
+    with output_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary_beside(path)
+        temporary.mkdir()
+        try:
+            yield temporary
+            _seal(temporary)
+            _put_in_place(temporary, path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        sync_folder(path.parent)
+
+
+def file_hashes(folder: Path) -> dict[str, dict[str, str | int]]:
+    """Return size and sha256 of every file below a folder but its marker, by relative path."""
+    return {
+        file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file != folder / MARKER
+    }
+
+
+def sha256_of(file: Path) -> str:
+    """Return the hex sha256 of a file's content."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process left half-written in a folder. Only the owner of the run may call it."""
+    for entry in folder.glob(f".*{_TEMPORARY}*"):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file name is that of something half-written."""
+    return name.startswith(".") and _TEMPORARY in name
+
+
+def require_free_bytes(path: Path, num_bytes: int) -> None:
+    """Check that the disk which holds (or will hold) `path` has room.
+
+    Raises:
+        RunError: it has not; names what is free and what is needed.
+    """
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    free = shutil.disk_usage(place).free
+    if free < num_bytes:
+        raise RunError(
+            f"{path} has {_readable(free)} of free disk, but {_readable(num_bytes)} are needed: free some space or write elsewhere"
+        )
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}{_TEMPORARY}{secrets.token_hex(4)}")
+
+
+def _seal(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+    atomic_write_text(folder / MARKER, json.dumps({"format_version": 1, "files": file_hashes(folder)}, indent=1))
+    for inner in (folder, *(entry for entry in folder.rglob("*") if entry.is_dir())):
+        sync_folder(inner)
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    if not path.is_dir():
+        temporary.rename(path)
+        return
+    replaced = _temporary_beside(path)
+    path.rename(replaced)
+    temporary.rename(path)
+    shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _readable(num_bytes: int) -> str:
+    size = float(num_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"

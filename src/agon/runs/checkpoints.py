@@ -1,0 +1,111 @@
+"""Which checkpoint of a run can be trusted: named by step, checked by the hashes in its marker."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from agon.runs.atomic import MARKER, sha256_of
+
+_NAME = re.compile(r"step-(\d{6,})")
+
+
+class Skipped(NamedTuple):
+    """A checkpoint that cannot be used, and why."""
+
+    path: Path
+    reason: str
+
+
+class Newest(NamedTuple):
+    """The newest whole checkpoint (None when there is none) and the damaged ones that were passed over, newest first."""
+
+    path: Path | None
+    skipped: list[Skipped]
+
+
+def checkpoint_name(step: int) -> str:
+    """Return the folder name of the checkpoint after `step` steps: `step-000012`."""
+    return f"step-{step:06d}"
+
+
+def checkpoint_step(path: Path) -> int:
+    """Return how many steps had been taken when a checkpoint was saved."""
+    match = _NAME.fullmatch(path.name)
+    assert match is not None, f"{path} is not named like a checkpoint"
+    return int(match[1])
+
+
+def list_checkpoints(run: Path) -> list[Path]:
+    """Return a run's checkpoint folders, damaged ones included, oldest first."""
+    folder = run / "checkpoints"
+    if not folder.is_dir():
+        return []
+    found = [path for path in folder.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)]
+    return sorted(found, key=checkpoint_step)
+
+
+def verify_checkpoint(path: Path) -> str | None:
+    """Say why a checkpoint cannot be used, or return None when every file is there as it was written."""
+    marker = path / MARKER
+    try:
+        content = json.loads(marker.read_bytes())
+        files = cast("dict[str, dict[str, Any]]", dict(content["files"]))
+    except FileNotFoundError:
+        return f"{MARKER} is missing: saving it was interrupted"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"{MARKER} cannot be read ({error})"
+    for name, expected in files.items():
+        reason = _verify_file(path / name, expected)
+        if reason is not None:
+            return f"{name} {reason}"
+    return None
+
+
+def newest_checkpoint(run: Path) -> Newest:
+    """Find the newest checkpoint of a run that is whole, and name the damaged ones that are newer."""
+    skipped: list[Skipped] = []
+    for path in reversed(list_checkpoints(run)):
+        reason = verify_checkpoint(path)
+        if reason is None:
+            return Newest(path, skipped)
+        skipped.append(Skipped(path, reason))
+    return Newest(None, skipped)
+
+
+def prune_checkpoints(run: Path, keep: int) -> list[Path]:
+    """Remove all but the newest `keep` whole checkpoints, and damaged ones older than those; return what was removed.
+
+    A damaged checkpoint never counts as kept, so that pruning cannot leave a run without one it can continue from.
+    """
+    assert keep >= 1, f"keep is {keep}, but the newest checkpoint must stay"
+    removed: list[Path] = []
+    kept = 0
+    for path in reversed(list_checkpoints(run)):
+        if kept >= keep:
+            # The marker goes first: a removal that is interrupted leaves a checkpoint that says so.
+            (path / MARKER).unlink(missing_ok=True)
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(path)
+        elif verify_checkpoint(path) is None:
+            kept += 1
+    return removed
+
+
+def _verify_file(file: Path, expected: dict[str, Any]) -> str | None:
+    try:
+        size = file.stat().st_size
+        if size != expected["bytes"]:
+            return f"has {size} bytes instead of {expected['bytes']}"
+        if sha256_of(file) != expected["sha256"]:
+            return "has another content than was written (its sha256 differs)"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    except (KeyError, TypeError):
+        return f"has no size or hash in {MARKER}"
+    return None

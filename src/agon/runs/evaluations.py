@@ -1,0 +1,53 @@
+"""Results of evaluations in a run folder: one JSON file each, and the matches they were computed from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agon.errors import RunError
+from agon.records import Match
+from agon.runs.atomic import output_errors
+from agon.runs.manifest import read_json, write_json
+from agon.runs.matches import write_matches
+
+_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-]{0,99}")
+
+
+def write_evaluation(run: Path, label: str, result: Mapping[str, Any], matches: Iterable[Match] | None = None) -> Path:
+    """Write a result, and its matches first if given; an earlier result of the same label is replaced. Return the JSON's path.
+
+    Raises:
+        RunError: the label cannot be a file name, or the place cannot be written to.
+    """
+    if not _LABEL.fullmatch(label):
+        raise RunError(
+            f"evaluation label {label!r} cannot be a file name: use letters, digits and . _ + - (at most 100)"
+        )
+    folder = run / "evaluations"
+    with output_errors(folder):
+        folder.mkdir(exist_ok=True)
+    if matches is not None:
+        write_matches(evaluation_matches_path(run, label), matches)
+    path = folder / f"{label}.json"
+    write_json(path, result)
+    return path
+
+
+def read_evaluations(run: Path) -> list[dict[str, Any]]:
+    """Return every result of a run folder, by label.
+
+    Raises:
+        RunError: a file is damaged.
+    """
+    folder = run / "evaluations"
+    # A hidden file is one that is still being written.
+    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+    return [{"label": path.stem, **read_json(path)} for path in paths]
+
+
+def evaluation_matches_path(run: Path, label: str) -> Path:
+    """Return where the matches of an evaluation are (or would be)."""
+    return run / "evaluations" / f"{label}.matches.jsonl.gz"

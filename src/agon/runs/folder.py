@@ -1,0 +1,164 @@
+"""The run folder, as the one process that trains into it sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from agon.errors import RunError
+from agon.records import Match
+from agon.runs.atomic import atomic_directory, output_errors, remove_leftovers
+from agon.runs.checkpoints import checkpoint_name, prune_checkpoints
+from agon.runs.lines import (
+    METRICS_FILE,
+    TIMINGS_FILE,
+    append_line,
+    check_metrics,
+    sync_file,
+    truncate_metrics,
+    truncate_timings,
+)
+from agon.runs.lock import LOCK_FILE, RunLock
+from agon.runs.manifest import CONFIG, folder_kind, read_manifest, write_json, write_manifest
+from agon.runs.matches import write_matches
+from agon.runs.parent import require_empty
+from agon.runs.redact import redact
+
+_FOLDERS = ("matches", "checkpoints", "evaluations")
+
+
+class RunFolder:
+    """Writes a run: metrics, timings, matches, checkpoints. Holds the folder's lock until `close`.
+
+    Make one with `create` or `open`, and use it as a context manager. Reading needs no RunFolder: see `read_metrics`,
+    `read_matches`, `read_evaluations`, `newest_checkpoint`.
+    """
+
+    def __init__(self, path: Path, lock: RunLock) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def create(cls, path: Path, *, settings: Mapping[str, Any], hashes: Mapping[str, str] | None = None) -> Self:
+        """Begin a run in a new or empty folder. `settings` are the resolved settings as plain JSON types.
+
+        manifest.json is written last, so that a start that was interrupted is no run and may be begun again.
+
+        Raises:
+            RunError: the folder holds something, is in use, or cannot be written to.
+        """
+        ours = frozenset({LOCK_FILE, CONFIG, *_FOLDERS}) if (path / LOCK_FILE).exists() else frozenset[str]()
+        require_empty(path, resume_hint=folder_kind(path) == "run", ours=ours)
+        with output_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+        lock = RunLock(path)
+        try:
+            with output_errors(path):
+                for name in _FOLDERS:
+                    (path / name).mkdir(exist_ok=True)
+            write_json(path / CONFIG, redact(settings))
+            write_manifest(path, hashes or {})
+        except BaseException:
+            lock.release()
+            raise
+        return cls(path, lock)
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Continue a run, and clear away what a killed process left half-written.
+
+        Raises:
+            RunError: no run folder, one of another format version, or one in use.
+        """
+        read_manifest(path)
+        lock = RunLock(path)
+        with output_errors(path):
+            for folder in (path, *(path / name for name in _FOLDERS)):
+                folder.mkdir(exist_ok=True)
+                remove_leftovers(folder)
+        return cls(path, lock)
+
+    def close(self) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def report_path(self) -> Path:
+        """Where the run's own report goes."""
+        return self.path / "report.html"
+
+    def write_metrics(self, row: Mapping[str, Any]) -> None:
+        """Append a step's line to metrics.jsonl.
+
+        Raises:
+            ValueError: a name that is not in agon.metrics.
+            DivergedError: a number that is not finite.
+            RunError: the disk is full or the file cannot be written.
+        """
+        check_metrics(row)
+        append_line(self.path / METRICS_FILE, row)
+
+    def write_timings(self, row: Mapping[str, Any]) -> None:
+        """Append a step's wall-clock times to timings.jsonl."""
+        append_line(self.path / TIMINGS_FILE, row)
+
+    def write_matches(self, step: int, matches: Iterable[Match]) -> Path:
+        """Save the matches of a step."""
+        path = self.path / "matches" / f"{checkpoint_name(step)}.jsonl.gz"
+        write_matches(path, matches)
+        return path
+
+    @contextmanager
+    def checkpoint(self, completed_steps: int) -> Generator[Path]:
+        """Give a temporary folder to save into; it becomes checkpoints/step-… whole, after the metrics up to it are on the disk.
+
+        Raises:
+            RunError: the place cannot be written to. Nothing is left behind.
+        """
+        sync_file(self.path / METRICS_FILE)
+        with atomic_directory(self.path / "checkpoints" / checkpoint_name(completed_steps)) as folder:
+            yield folder
+
+    def prune_checkpoints(self, keep: int) -> list[Path]:
+        """Remove all but the newest `keep` whole checkpoints; return what was removed."""
+        return prune_checkpoints(self.path, keep)
+
+    def rewind(self, completed_steps: int) -> None:
+        """Drop metrics, timings and matches of later steps, so that the run continues as if it had not gone on.
+
+        Raises:
+            RunError: metrics.jsonl has fewer lines than steps were completed.
+        """
+        truncate_metrics(self.path, completed_steps)
+        truncate_timings(self.path, completed_steps)
+        for path in match_files(self.path):
+            if match_step(path) > completed_steps:
+                path.unlink()
+
+
+def match_files(run: Path) -> list[Path]:
+    """Return the files of matches saved while training, oldest step first."""
+    return sorted((run / "matches").glob("step-*.jsonl.gz"), key=match_step)
+
+
+def match_step(path: Path) -> int:
+    """Return the step whose matches a file holds.
+
+    Raises:
+        RunError: the file is not named by a step.
+    """
+    number = path.name.removeprefix("step-").removesuffix(".jsonl.gz")
+    if not number.isdigit():
+        raise RunError(f"{path} is not named step-NNNNNN.jsonl.gz: remove it from the run folder")
+    return int(number)

@@ -1,0 +1,120 @@
+"""Files of one JSON object a line (metrics.jsonl, timings.jsonl): append, read back, cut to a number of steps."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agon.errors import DivergedError, RunError
+from agon.metrics import check_names
+from agon.runs.atomic import atomic_write_bytes, output_errors
+
+METRICS_FILE = "metrics.jsonl"
+TIMINGS_FILE = "timings.jsonl"
+
+
+def append_line(path: Path, row: Mapping[str, Any]) -> None:
+    """Append one object as a line that a killed process cannot leave half-buffered.
+
+    Raises:
+        RunError: the disk is full or the file cannot be written.
+    """
+    line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    with output_errors(path), path.open("ab", buffering=0) as stream:
+        written = stream.write(line)
+        while written < len(line):
+            written += stream.write(line[written:])
+
+
+def check_metrics(row: Mapping[str, Any]) -> None:
+    """Check a metrics line: registered names, a step, and no number that is not finite (null says "no value").
+
+    Raises:
+        ValueError: an unregistered name or no step.
+        DivergedError: a number is NaN or infinite.
+    """
+    check_names(row)
+    if "step" not in row:
+        raise ValueError(f"a metrics line needs its step; it has {', '.join(row)}")
+    for name, value in row.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise DivergedError(
+                f"{name} is {value} at step {row['step']}: lower train.learning_rate or train.max_grad_norm"
+            )
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file line by line. A last line without its newline is still being written and is left out.
+
+    Raises:
+        RunError: a line is not a JSON object; names its number.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(_whole_lines(path), start=1):
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise RunError(f"{path}, line {number} is not a JSON object: restore the file from a copy, or train again")
+        rows.append(row)
+    return rows
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """Return a run's metrics, one mapping a step."""
+    return read_lines(run / METRICS_FILE)
+
+
+def read_timings(run: Path) -> list[dict[str, Any]]:
+    """Return a run's wall-clock timings, one mapping a step."""
+    return read_lines(run / TIMINGS_FILE)
+
+
+def truncate_metrics(run: Path, completed_steps: int) -> None:
+    """Cut metrics.jsonl to the lines of the first `completed_steps` steps, and drop a half-written last line.
+
+    The lines that stay are the bytes that were written, so the file continues as if nothing had happened.
+
+    Raises:
+        RunError: the file has fewer lines than steps were completed.
+    """
+    lines = _whole_lines(run / METRICS_FILE)
+    if len(lines) < completed_steps:
+        raise RunError(
+            f"{run / METRICS_FILE} has {len(lines)} lines, but the checkpoint was saved after {completed_steps} steps: "
+            "restore the file from a copy, or train again into another folder"
+        )
+    _keep(run / METRICS_FILE, lines[:completed_steps])
+
+
+def truncate_timings(run: Path, completed_steps: int) -> None:
+    """Cut timings.jsonl likewise. Timings may be fewer than steps: they decide nothing."""
+    _keep(run / TIMINGS_FILE, _whole_lines(run / TIMINGS_FILE)[:completed_steps])
+
+
+def sync_file(path: Path) -> None:
+    """Flush a file that is appended to onto the disk, if it exists."""
+    if path.exists():
+        with output_errors(path), path.open("rb") as stream:
+            os.fsync(stream.fileno())
+
+
+def _keep(path: Path, lines: list[bytes]) -> None:
+    content = b"".join(lines)
+    if path.exists() and path.read_bytes() != content:
+        atomic_write_bytes(path, content)
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    return [line + b"\n" for line in data.split(b"\n")[:-1]]

@@ -1,0 +1,146 @@
+"""What a run folder is and what wrote it: manifest.json, and the check every reader makes first."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+import agon
+from agon.errors import RunError
+from agon.runs.atomic import atomic_write_text
+from agon.runs.redact import redact
+
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+CONFIG = "config.json"
+PARENT = "parent.json"
+
+_PACKAGES = ("torch", "transformers", "peft", "safetensors", "numpy", "math-verify", "vllm")
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of agon, Python and the packages results depend on, without importing them."""
+    versions = {"agon": agon.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def write_manifest(run: Path, hashes: Mapping[str, str]) -> None:
+    """Write manifest.json: format version, versions, machine, and the hashes of base model, data and tokenizer as given."""
+    manifest = {
+        "format": "agon run",
+        "format_version": FORMAT_VERSION,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "platform": platform.platform(),
+        "versions": installed_versions(),
+        "hashes": dict(hashes),
+    }
+    write_json(run / MANIFEST, redact(manifest))
+
+
+def read_manifest(run: Path) -> dict[str, Any]:
+    """Return a run folder's manifest.
+
+    Raises:
+        RunError: no run folder, a damaged manifest, or a folder of another format version.
+    """
+    require_kind(run, "run")
+    return _checked(run, MANIFEST)
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """Return a run folder's resolved settings, one table a class (secrets redacted).
+
+    Raises:
+        RunError: no run folder, or config.json is missing or damaged.
+    """
+    read_manifest(run)
+    return read_json(run / CONFIG)
+
+
+def version_changes(run: Path) -> list[str]:
+    """Return, for each package that has another version than when the run began, a line such as `torch 2.11.0 -> 2.13.0`."""
+    before: dict[str, str] = read_manifest(run)["versions"]
+    now = installed_versions()
+    names = sorted(before.keys() | now.keys())
+    return [
+        f"{name} {before.get(name, 'absent')} -> {now.get(name, 'absent')}"
+        for name in names
+        if before.get(name) != now.get(name)
+    ]
+
+
+def folder_kind(path: Path) -> Literal["run", "parent"] | None:
+    """Say whether a folder is a run, a parent of runs, or neither (None)."""
+    if (path / MANIFEST).is_file():
+        return "run"
+    return "parent" if (path / PARENT).is_file() else None
+
+
+def require_kind(path: Path, *kinds: Literal["run", "parent"]) -> Literal["run", "parent"]:
+    """Return the kind of a folder that must be one of `kinds`.
+
+    Raises:
+        RunError: it is missing, or something else; says what would be right.
+    """
+    kind = folder_kind(path)
+    if kind is None:
+        if not path.exists():
+            raise RunError(f"run folder {path} does not exist: give the --out folder of an `agon train`")
+        raise RunError(f"{path} is not a run folder (it has no {MANIFEST}): give the --out folder of an `agon train`")
+    if kind not in kinds:
+        if kind == "parent":
+            names = ", ".join(_checked(path, PARENT).get("children", []))
+            raise RunError(f"{path} holds several runs ({names}): give one of them")
+        raise RunError(f"{path} is a single run, but a folder of several runs is needed")
+    _checked(path, MANIFEST if kind == "run" else PARENT)
+    return kind
+
+
+def _checked(path: Path, name: str) -> dict[str, Any]:
+    content = read_json(path / name)
+    version = content.get("format_version")
+    if version != FORMAT_VERSION:
+        writer = content.get("versions", {}).get("agon") if isinstance(content.get("versions"), dict) else None
+        raise RunError(
+            f"run folder {path} has format version {version!r}, but agon {agon.__version__} reads version {FORMAT_VERSION}: "
+            f"use agon {writer or 'of the version that wrote it'}, or train again into another folder"
+        )
+    return content
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file of a run folder.
+
+    Raises:
+        RunError: the file is missing or damaged.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: the run folder is incomplete") from None
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise RunError(f"{path} is not valid JSON ({error}): restore it from a copy, or train again") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{path} holds a {type(content).__name__} where an object is needed: restore it from a copy")
+    return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as indented JSON, whole or not at all.
+
+    Raises:
+        RunError: the place cannot be written to.
+    """
+    atomic_write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")

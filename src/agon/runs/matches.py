@@ -1,0 +1,84 @@
+"""Matches on disk: gzip of one JSON object a line, the same bytes for the same matches."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+
+from agon.errors import RunError
+from agon.records import Match, to_json
+from agon.runs.atomic import atomic_file
+
+
+def write_matches(path: Path, matches: Iterable[Match]) -> None:
+    """Write matches, whole or not at all.
+
+    Raises:
+        RunError: the place cannot be written to.
+    """
+    # No name and no time in the gzip header: the same matches give the same bytes.
+    with (
+        atomic_file(path) as raw,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as stream,
+    ):
+        for match in matches:
+            stream.write(json.dumps(to_json(match), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+
+
+def read_matches(path: Path) -> Iterator[Match]:
+    """Yield the matches of a file one by one.
+
+    Raises:
+        RunError: the file is missing or damaged; names the line.
+    """
+    number = 0
+    try:
+        with gzip.open(path, "rb") as stream:
+            for line in stream:
+                number += 1
+                yield match_from_json(json.loads(line))
+    except FileNotFoundError:
+        raise RunError(f"{path} is missing: the run folder is incomplete") from None
+    except (OSError, EOFError) as error:
+        raise RunError(f"{path} is damaged after line {number} ({error}): restore it from a copy") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{path}, line {number} is not a match ({error}): restore it from a copy") from None
+
+
+def match_from_json(tree: Mapping[str, Any]) -> Match:
+    """Rebuild the record that `records.to_json` turned into plain JSON types.
+
+    Raises:
+        KeyError: a field without a default is missing.
+        TypeError: a value has another shape than the record.
+    """
+    return cast(Match, _decode(Match, tree))
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _hints(kind)
+        required = [item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING]
+        missing = [name for name in required if name not in value]
+        if missing:
+            raise KeyError(f"{kind.__name__} without {', '.join(missing)}")
+        return kind(**{name: _decode(hint, value[name]) for name, hint in hints.items() if name in value})
+    origin = get_origin(kind)
+    if origin is tuple:
+        (inner, *_) = get_args(kind)
+        return tuple(_decode(inner, item) for item in value)
+    if origin in (Union, types.UnionType):
+        options = [option for option in get_args(kind) if option is not type(None)]
+        return None if value is None else _decode(options[0], value)
+    return value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)

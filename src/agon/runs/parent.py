@@ -1,0 +1,98 @@
+"""A folder of several runs (as the quickstart writes it): ordinary runs inside, and parent.json that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agon.errors import RunError
+from agon.runs.atomic import is_leftover, output_errors
+from agon.runs.manifest import (
+    FORMAT_VERSION,
+    PARENT,
+    folder_kind,
+    installed_versions,
+    read_json,
+    require_kind,
+    write_json,
+)
+
+
+def create_parent(path: Path, *, children: Sequence[str], default: str) -> None:
+    """Make a folder for the runs named `children`, of which `default` is the one that `solve`, `serve` and `eval` take.
+
+    Raises:
+        RunError: the folder holds something else, or cannot be written to.
+    """
+    assert default in children, f"default run {default!r} is none of {children}"
+    assert all(_is_plain(name) for name in children), f"{children} are not plain folder names"
+    require_empty(path, resume_hint=folder_kind(path) == "parent")
+    with output_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+    content = {
+        "format": "agon parent",
+        "format_version": FORMAT_VERSION,
+        "versions": installed_versions(),
+        "children": list(children),
+        "default": default,
+    }
+    write_json(path / PARENT, content)
+
+
+def child_runs(path: Path) -> list[Path]:
+    """Return the runs a folder stands for: itself if it is a run, every child named in parent.json (begun or not) otherwise.
+
+    Raises:
+        RunError: it is neither, or of another format version.
+    """
+    if require_kind(path, "run", "parent") == "run":
+        return [path]
+    return [path / name for name in _read_parent(path)[0]]
+
+
+def default_run(path: Path) -> Path:
+    """Return the run that `solve`, `serve` and `eval` take when they are given `path`.
+
+    Raises:
+        RunError: it is neither a run nor a parent, or the default run has not begun.
+    """
+    if require_kind(path, "run", "parent") == "run":
+        return path
+    children, default = _read_parent(path)
+    run = path / default
+    if folder_kind(run) != "run":
+        begun = [str(path / name) for name in children if folder_kind(path / name) == "run"]
+        others = f"; there is {', '.join(begun)}" if begun else ""
+        raise RunError(f"{run}, the default run of {path}, has not begun: continue training with --resume{others}")
+    return run
+
+
+def require_empty(path: Path, *, resume_hint: bool = True, ours: frozenset[str] = frozenset()) -> None:
+    """Check that a new run may begin in `path`: absent, empty, or with nothing but the files `ours`.
+
+    Raises:
+        RunError: it is a file, cannot be read, or holds something.
+    """
+    if not path.exists() and not path.is_symlink():
+        return
+    with output_errors(path):
+        names = sorted(entry.name for entry in path.iterdir())
+    names = [name for name in names if name not in ours and not is_leftover(name)]
+    if names:
+        shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        remedy = "continue it with --resume, or give another --out" if resume_hint else "give another --out"
+        raise RunError(f"output folder {path} is not empty ({shown}): {remedy}")
+
+
+def _read_parent(path: Path) -> tuple[list[str], str]:
+    content = read_json(path / PARENT)
+    children, default = content.get("children"), content.get("default")
+    if not isinstance(children, list) or not all(isinstance(name, str) and _is_plain(name) for name in children):
+        raise RunError(f"{path / PARENT} names no children: restore it from a copy")
+    if default not in children:
+        raise RunError(f"{path / PARENT} names {default!r} as the default run, which is none of {', '.join(children)}")
+    return list(children), str(default)
+
+
+def _is_plain(name: str) -> bool:
+    return bool(name) and Path(name).name == name and name not in (".", "..")
