@@ -1,0 +1,83 @@
+import json
+import re
+
+import pytest
+
+from agon.runs import checkpoint_step, list_checkpoints, newest_checkpoint, prune_checkpoints, verify_checkpoint
+from agon.runs.atomic import MARKER
+
+
+def test_a_checkpoint_as_written_is_whole(save):
+    assert verify_checkpoint(save(12)) is None
+
+
+def cut(path):
+    file = path / "A" / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def flip(path):
+    file = path / "A" / "adapter_model.safetensors"
+    file.write_bytes(file.read_bytes().replace(b"w", b"W"))
+
+
+DAMAGE = {
+    r"A/adapter_model.safetensors has 16 bytes instead of 17": cut,
+    r"A/adapter_model.safetensors has another content": flip,
+    r"state.json is missing": lambda path: (path / "state.json").unlink(),
+    r"complete.json is missing: saving it was interrupted": lambda path: (path / MARKER).unlink(),
+    r"complete.json cannot be read": lambda path: (path / MARKER).write_text("{"),
+    r"complete.json cannot be read \('files'\)": lambda path: (path / MARKER).write_text("{}"),
+    r"state.json has no size or hash": lambda path: (path / MARKER).write_text(
+        json.dumps({"files": {"state.json": {}}})
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGE)
+def test_every_kind_of_damage_is_named(save, reason):
+    path = save(7)
+    DAMAGE[reason](path)
+    assert re.match(reason, verify_checkpoint(path) or "")
+
+
+def test_the_newest_whole_checkpoint_is_used_and_damaged_newer_ones_are_named(run, save):
+    save(2)
+    good, interrupted, short = save(4), save(6), save(1_000_000)
+    (interrupted / MARKER).unlink()
+    cut(short)
+    found = newest_checkpoint(run.path)
+    assert found.path == good
+    assert [(skipped.path, skipped.reason.split(" ")[0]) for skipped in found.skipped] == [
+        (short, "A/adapter_model.safetensors"),
+        (interrupted, MARKER),
+    ]
+    assert checkpoint_step(good) == 4
+
+
+def test_a_run_without_checkpoints_has_no_newest(run):
+    assert newest_checkpoint(run.path) == (None, [])
+
+
+def test_a_checkpoint_whose_saving_was_killed_is_invisible(run, save):
+    save(2)
+    (run.path / "checkpoints" / ".step-000004.agon-tmp-00000000").mkdir()
+    assert [path.name for path in list_checkpoints(run.path)] == ["step-000002"]
+
+
+def test_pruning_keeps_the_newest_whole_ones(run, save):
+    paths = [save(step) for step in (1, 2, 3, 4)]
+    assert prune_checkpoints(run.path, keep=2) == [paths[1], paths[0]]
+    assert list_checkpoints(run.path) == paths[2:]
+
+
+def test_pruning_never_counts_a_damaged_checkpoint_as_kept(run, save):
+    paths = [save(step) for step in (1, 2, 3)]
+    flip(paths[2])
+    prune_checkpoints(run.path, keep=1)
+    assert newest_checkpoint(run.path).path == paths[1]
+
+
+def test_saving_a_step_again_replaces_its_damaged_checkpoint(run, save):
+    flip(save(3))
+    assert verify_checkpoint(save(3)) is None

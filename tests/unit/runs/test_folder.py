@@ -1,0 +1,154 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agon.errors import RunError
+from agon.runs import (
+    RunFolder,
+    match_files,
+    newest_checkpoint,
+    read_config,
+    read_evaluations,
+    read_manifest,
+    read_matches,
+    read_metrics,
+    read_timings,
+    version_changes,
+    write_evaluation,
+)
+from agon.runs.evaluations import evaluation_matches_path
+
+
+def test_a_new_run_holds_versions_hashes_and_settings_without_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hush-hush-hush")
+    settings = {"task": {"path": "hub://hush-hush-hush"}, "tracking": {"api_key": "k"}}
+    with RunFolder.create(tmp_path / "r", settings=settings, hashes={"base": "abc"}) as run:
+        assert read_config(run.path) == {"task": {"path": "hub://[redacted]"}, "tracking": {"api_key": "[redacted]"}}
+        manifest = read_manifest(run.path)
+    assert manifest["format_version"] == 1
+    assert manifest["hashes"] == {"base": "abc"}
+    assert {"agon", "python", "torch", "transformers", "peft"} <= manifest["versions"].keys()
+    for file in (tmp_path / "r").rglob("*"):
+        assert not file.is_file() or b"hush-hush" not in file.read_bytes()
+
+
+def test_what_is_written_is_read_back(run, match):
+    run.write_metrics({"step": 0, "drafter": "A", "draft/accuracy": 0.25})
+    run.write_timings({"step": 0, "rollout_s": 1.5})
+    run.write_matches(0, [match])
+    write_evaluation(run.path, "agon-b-a", {"label": "Agon, B answers", "accuracy": 0.5}, [match])
+    assert read_metrics(run.path) == [{"step": 0, "drafter": "A", "draft/accuracy": 0.25}]
+    assert read_timings(run.path) == [{"step": 0, "rollout_s": 1.5}]
+    assert [list(read_matches(path)) for path in match_files(run.path)] == [[match]]
+    assert read_evaluations(run.path) == [{"label": "Agon, B answers", "accuracy": 0.5}]
+    assert list(read_matches(evaluation_matches_path(run.path, "agon-b-a"))) == [match]
+
+
+@pytest.mark.parametrize("label", ["", "a/b", "../x", ".hidden", "a b", "x" * 101])
+def test_an_evaluation_label_that_is_no_file_name_is_refused(run, label):
+    with pytest.raises(RunError, match="cannot be a file name"):
+        write_evaluation(run.path, label, {})
+
+
+def test_a_folder_with_something_in_it_is_not_overwritten(run, tmp_path):
+    run.close()
+    with pytest.raises(RunError, match=r"run is not empty .*: continue it with --resume, or give another --out"):
+        RunFolder.create(run.path, settings={})
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("")
+    with pytest.raises(RunError, match=r"photos is not empty \(cat\.jpg\): give another --out"):
+        RunFolder.create(tmp_path / "photos", settings={})
+    # A model folder has a config.json too: it is not an unfinished start of ours.
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    with pytest.raises(RunError, match="is not empty"):
+        RunFolder.create(tmp_path / "model", settings={})
+
+
+def test_an_empty_folder_and_an_interrupted_start_are_used(tmp_path):
+    (tmp_path / "r").mkdir()
+    with RunFolder.create(tmp_path / "r", settings={}) as run:
+        pass
+    (run.path / "manifest.json").unlink()
+    RunFolder.create(tmp_path / "r", settings={}).close()
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
+    (tmp_path / "r").write_text("")
+    with pytest.raises(RunError, match="a part of the path is a file: give another folder"):
+        RunFolder.create(tmp_path / "r", settings={})
+    with pytest.raises(RunError, match="a part of the path is a file"):
+        RunFolder.create(tmp_path / "r" / "inner", settings={})
+
+
+def test_a_folder_that_is_no_run_is_refused_with_what_would_be_right(tmp_path):
+    with pytest.raises(RunError, match=r"is not a run folder .*: give the --out folder of an `agon train`"):
+        RunFolder.open(tmp_path)
+    with pytest.raises(RunError, match="does not exist"):
+        RunFolder.open(tmp_path / "absent")
+
+
+def test_a_run_of_another_format_version_is_refused_with_the_remedy(run):
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    manifest["format_version"] = 2
+    manifest["versions"]["agon"] = "9.9.9"
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+    run.close()
+    with pytest.raises(RunError, match=r"has format version 2, but agon .* reads version 1: use agon 9.9.9"):
+        RunFolder.open(run.path)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "\x00\x01"])
+def test_a_damaged_manifest_is_one_line(run, content):
+    (run.path / "manifest.json").write_text(content)
+    run.close()
+    with pytest.raises(RunError, match=r"manifest\.json") as caught:
+        RunFolder.open(run.path)
+    assert "\n" not in str(caught.value)
+
+
+def test_opening_clears_what_a_killed_process_left(run, save):
+    save(2)
+    for folder in ("", "checkpoints", "matches"):
+        (run.path / folder / ".x.agon-tmp-12345678").mkdir()
+    run.close()
+    RunFolder.open(run.path).close()
+    assert not list(run.path.rglob(".*agon-tmp*"))
+    assert newest_checkpoint(run.path).path is not None
+
+
+def test_rewinding_drops_what_came_after_the_checkpoint(run, match):
+    for step in range(6):
+        run.write_metrics({"step": step})
+        run.write_timings({"step": step})
+        run.write_matches(step, [match])
+    run.rewind(3)
+    assert [row["step"] for row in read_metrics(run.path)] == [0, 1, 2]
+    assert [row["step"] for row in read_timings(run.path)] == [0, 1, 2]
+    # Matches of step 3 will be written again with the same name.
+    assert [path.name for path in match_files(run.path)] == [f"step-{step:06d}.jsonl.gz" for step in (0, 1, 2, 3)]
+
+
+def test_the_lock_is_held_until_the_run_is_closed(run):
+    with pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
+        RunFolder.open(run.path)
+    run.close()
+    RunFolder.open(run.path).close()
+
+
+def test_changed_versions_are_told(run):
+    assert version_changes(run.path) == []
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    manifest["versions"] |= {"peft": "0.1", "apex": "1"}
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+    changes = version_changes(run.path)
+    assert changes[0] == "apex 1 -> absent"
+    assert changes[1].startswith("peft 0.1 -> ")
+
+
+def test_a_run_is_read_and_written_without_torch():
+    code = "import sys, agon.runs, agon.stats, agon.report; assert not {'torch', 'transformers', 'peft'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

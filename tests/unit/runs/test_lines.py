@@ -1,0 +1,83 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from agon.errors import DivergedError, RunError
+from agon.runs.lines import append_line, check_metrics, read_lines, truncate_metrics, truncate_timings
+
+
+def write_steps(path: Path, steps: range) -> None:
+    for step in steps:
+        append_line(path, {"step": step, "draft/accuracy": step / 3, "draft/entropy": None})
+
+
+def test_lines_come_back_as_written(tmp_path):
+    write_steps(tmp_path / "m.jsonl", range(3))
+    assert read_lines(tmp_path / "m.jsonl")[1] == {"step": 1, "draft/accuracy": 1 / 3, "draft/entropy": None}
+
+
+def test_a_half_written_last_line_is_not_read(tmp_path):
+    path = tmp_path / "m.jsonl"
+    write_steps(path, range(2))
+    path.write_bytes(path.read_bytes() + b'{"step": 2, "dra')
+    assert [row["step"] for row in read_lines(path)] == [0, 1]
+
+
+def test_a_damaged_line_is_named_by_its_number(tmp_path):
+    path = tmp_path / "m.jsonl"
+    path.write_text('{"step": 0}\n[1]\n')
+    with pytest.raises(RunError, match=r"m\.jsonl, line 2 is not a JSON object"):
+        read_lines(path)
+
+
+def test_a_file_that_is_absent_has_no_lines(tmp_path):
+    assert read_lines(tmp_path / "m.jsonl") == []
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("tail", [b"", b'{"step": 7, "draft/acc'])
+def test_cut_and_continued_metrics_equal_those_of_a_run_that_never_stopped(tmp_path, first, tail):
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    whole.mkdir()
+    resumed.mkdir()
+    write_steps(whole / "metrics.jsonl", range(first, first + 10))
+    write_steps(resumed / "metrics.jsonl", range(first, first + 7))
+    path = resumed / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + tail)
+    truncate_metrics(resumed, completed_steps=4)
+    write_steps(path, range(first + 4, first + 10))
+    assert path.read_bytes() == (whole / "metrics.jsonl").read_bytes()
+
+
+def test_metrics_that_lost_lines_are_refused(tmp_path):
+    write_steps(tmp_path / "metrics.jsonl", range(3))
+    with pytest.raises(RunError, match="has 3 lines, but the checkpoint was saved after 4 steps"):
+        truncate_metrics(tmp_path, completed_steps=4)
+
+
+def test_timings_may_be_fewer_than_steps(tmp_path):
+    write_steps(tmp_path / "timings.jsonl", range(3))
+    before = (tmp_path / "timings.jsonl").read_bytes()
+    truncate_timings(tmp_path, completed_steps=4)
+    assert (tmp_path / "timings.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_stops_the_run(value):
+    with pytest.raises(DivergedError, match=f"draft/loss is {value} at step 3"):
+        check_metrics({"step": 3, "draft/loss": value})
+
+
+def test_an_unregistered_metric_and_a_line_without_step_are_refused():
+    with pytest.raises(ValueError, match="did you mean 'draft/accuracy'"):
+        check_metrics({"step": 0, "draft/accuray": 0.5})
+    with pytest.raises(ValueError, match="needs its step"):
+        check_metrics({"draft/accuracy": 0.5})
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
+def test_a_full_disk_ends_in_one_line(tmp_path):
+    (tmp_path / "m.jsonl").symlink_to("/dev/full")
+    with pytest.raises(RunError, match="the disk is full"):
+        append_line(tmp_path / "m.jsonl", {"step": 0})

@@ -1,0 +1,63 @@
+import gzip
+import json
+
+import pytest
+
+from agon.errors import RunError
+from agon.records import to_json
+from agon.runs import match_from_json, read_matches, write_matches
+
+
+def test_matches_come_back_equal(tmp_path, match):
+    path = tmp_path / "m.jsonl.gz"
+    write_matches(path, [match, match])
+    assert list(read_matches(path)) == [match, match]
+
+
+def test_the_same_matches_give_the_same_bytes_whatever_the_name(tmp_path, match):
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        write_matches(tmp_path / name, [match])
+    assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+    # Bytes 4-8 of a gzip header are the time.
+    assert (tmp_path / "a.jsonl.gz").read_bytes()[4:8] == b"\0\0\0\0"
+
+
+def test_a_line_separator_inside_a_text_does_not_cut_the_line(tmp_path, match):
+    tree = to_json(match)
+    tree["problem"]["question"] = "one\u2028two\x85three\nfour"
+    odd = match_from_json(tree)
+    write_matches(tmp_path / "m.jsonl.gz", [odd])
+    assert list(read_matches(tmp_path / "m.jsonl.gz")) == [odd]
+
+
+def test_fields_with_defaults_may_be_missing_and_others_may_not(match):
+    tree = json.loads(json.dumps(to_json(match)))
+    del tree["summaries"]
+    assert match_from_json(tree).summaries == ()
+    del tree["drafts"][0]["verdict"]["outcome"]
+    with pytest.raises(KeyError, match="Verdict without outcome"):
+        match_from_json(tree)
+
+
+def test_a_damaged_file_is_named_with_the_line(tmp_path, match):
+    path = tmp_path / "m.jsonl.gz"
+    write_matches(path, [match] * 50)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(RunError, match=r"m\.jsonl\.gz is damaged after line"):
+        list(read_matches(path))
+    with gzip.open(path, "wb") as stream:
+        stream.write(b'{"problem": 3}\n')
+    with pytest.raises(RunError, match=r"m\.jsonl\.gz, line 1 is not a match"):
+        list(read_matches(path))
+    with pytest.raises(RunError, match="is missing"):
+        list(read_matches(tmp_path / "absent.gz"))
+
+
+def test_writing_what_cannot_be_iterated_to_the_end_leaves_nothing(tmp_path, match):
+    def broken():
+        yield match
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_matches(tmp_path / "m.jsonl.gz", broken())
+    assert list(tmp_path.iterdir()) == []
