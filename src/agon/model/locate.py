@@ -1,0 +1,80 @@
+"""Finding a base model's folder: the embedded one, a local one, or a Hub model's local copy."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from agon.errors import ModelError
+
+_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py"]
+
+
+def find_model_folder(base: str, revision: str | None = None) -> Path:
+    """Return the local folder of a base model, fetching a Hub model first where there is a network.
+
+    Raises:
+        ModelError: nothing usable is there; the message says what would help.
+    """
+    if base == "quickstart":
+        return _embedded_folder()
+    path = Path(base).expanduser()
+    if path.is_dir():
+        return _checked(path, base)
+    if path.is_file():
+        raise ModelError(f"model.base {base!r} is a file: give the folder that holds config.json and *.safetensors")
+    if base.startswith(("/", ".", "~")) or base.count("/") > 1:
+        raise ModelError(f"model.base {base!r} does not exist: give an existing model folder, a Hub name or quickstart")
+    return _checked(_fetch(base, revision), base)
+
+
+def _embedded_folder() -> Path:
+    path = Path(str(resources.files("agon"))) / "assets" / "quickstart-base"
+    if not (path / "config.json").is_file():
+        raise ModelError("the embedded base is not part of this installation: install agon-rl again, or set model.base")
+    return path
+
+
+def _fetch(base: str, revision: str | None) -> Path:
+    try:
+        return Path(snapshot_download(base, revision=revision, allow_patterns=_WANTED))
+    except GatedRepoError:
+        raise ModelError(
+            f"Hub model {base!r} is gated: accept its licence on its page, then log in with `hf auth login`"
+        ) from None
+    except RevisionNotFoundError:
+        raise ModelError(f"Hub model {base!r} has no revision {revision!r}: give a commit or tag that exists") from None
+    except RepositoryNotFoundError:
+        raise ModelError(
+            f"{base!r} is neither a local folder nor a public Hub model: check the name, or log in with `hf auth login`"
+        ) from None
+    except HFValidationError:
+        raise ModelError(f"model.base {base!r} is neither a local folder nor a possible Hub name") from None
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError):
+        raise ModelError(
+            f"{base!r} is no local folder, and the Hub cannot be reached: connect to a network once, or give a local folder"
+        ) from None
+
+
+def _checked(folder: Path, base: str) -> Path:
+    if (folder / "adapter_config.json").is_file() and not (folder / "config.json").is_file():
+        raise ModelError(f"model.base {base!r} is an adapter, not a base model: give the model it was trained on")
+    if not (folder / "config.json").is_file():
+        raise ModelError(
+            f"model.base {base!r} has no config.json: give a folder that holds config.json and *.safetensors"
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"model.base {base!r} has no *.safetensors file (pickled weights are not read): convert it, or give another"
+        )
+    return folder
