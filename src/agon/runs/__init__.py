@@ -7,7 +7,6 @@ from agon.runs.atomic import (
     atomic_write_bytes,
     atomic_write_text,
     output_errors,
-    require_free_bytes,
     sha256_of,
 )
 from agon.runs.checkpoints import (
@@ -36,6 +35,7 @@ from agon.runs.manifest import (
 from agon.runs.matches import match_from_json, read_matches, write_matches
 from agon.runs.parent import child_runs, create_parent, default_run
 from agon.runs.redact import REDACTED, redact
+from agon.runs.space import require_free_bytes
 
 __all__ = [
     "FORMAT_VERSION",

@@ -144,22 +144,6 @@ def is_leftover(name: str) -> bool:
     return name.startswith(".") and _TEMPORARY in name
 
 
-def require_free_bytes(path: Path, num_bytes: int) -> None:
-    """Check that the disk which holds (or will hold) `path` has room.
-
-    Raises:
-        RunError: it has not; names what is free and what is needed.
-    """
-    place = path.absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    if free < num_bytes:
-        raise RunError(
-            f"{path} has {_readable(free)} of free disk, but {_readable(num_bytes)} are needed: free some space or write elsewhere"
-        )
-
-
 def sync_folder(folder: Path) -> None:
     """Flush a folder's list of names to the disk."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -191,12 +175,3 @@ def _put_in_place(temporary: Path, path: Path) -> None:
     path.rename(replaced)
     temporary.rename(path)
     shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _readable(num_bytes: int) -> str:
-    size = float(num_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"

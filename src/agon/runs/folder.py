@@ -143,7 +143,8 @@ class RunFolder:
         truncate_metrics(self.path, completed_steps)
         truncate_timings(self.path, completed_steps)
         for path in match_files(self.path):
-            if match_step(path) > completed_steps:
+            # Steps count from 0: the first step after `completed_steps` of them has that number.
+            if match_step(path) >= completed_steps:
                 path.unlink()
 
 

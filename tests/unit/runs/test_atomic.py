@@ -11,7 +11,6 @@ from agon.runs.atomic import (
     atomic_file,
     atomic_write_text,
     remove_leftovers,
-    require_free_bytes,
 )
 
 
@@ -109,9 +108,3 @@ def test_leftovers_of_a_killed_process_are_removed_and_nothing_else(tmp_path):
     (tmp_path / "kept").write_text("")
     remove_leftovers(tmp_path)
     assert names(tmp_path) == [".keep", "kept"]
-
-
-def test_too_little_disk_is_refused_with_both_numbers(tmp_path):
-    require_free_bytes(tmp_path / "not" / "yet", 1)
-    with pytest.raises(RunError, match=r"not/yet has .*B of free disk, but 5e\+05 TB are needed"):
-        require_free_bytes(tmp_path / "not" / "yet", 5 * 10**17)
