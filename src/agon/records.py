@@ -137,6 +137,26 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Lineup:
+    """Who plays a match: one draft by each of `drafters`, then, if `has_challenge`, one challenge that reads them all.
+
+    Adapters by name; None is the bare base. `vote` makes the most frequent answer among the drafts final, `second_counts` the
+    second draft (the blind second pass). Without either the challenge is final, or else the first draft.
+    """
+
+    drafters: tuple[str | None, ...]
+    has_challenge: bool = False
+    challenger: str | None = None
+    vote: bool = False
+    second_counts: bool = False
+
+    @property
+    def num_rollouts(self) -> int:
+        """Completions sampled in one match."""
+        return len(self.drafters) + int(self.has_challenge)
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One stage of a match: who played which role, what was asked, what came back, what it was worth.
 
@@ -160,8 +180,7 @@ class Attempt:
 class Match:
     """One problem through its stages. `summaries[i]` is what the challenger saw of `drafts[i]`.
 
-    `sample` numbers the matches of one problem (0..N-1). Without a challenge the first draft (or, for majority, the vote in
-    `voted`) is the final attempt.
+    `sample` numbers the matches of one problem (0..N-1). Without a challenge the draft numbered `chosen` is the final attempt.
     """
 
     problem: Problem
@@ -169,7 +188,7 @@ class Match:
     drafts: tuple[Attempt, ...]
     summaries: tuple[Summary, ...] = ()
     challenge: Attempt | None = None
-    voted: int | None = None
+    chosen: int = 0
 
     @property
     def draft(self) -> Attempt:
@@ -181,7 +200,7 @@ class Match:
         """The attempt whose answer counts."""
         if self.challenge is not None:
             return self.challenge
-        return self.drafts[self.voted or 0]
+        return self.drafts[self.chosen]
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
@@ -207,6 +226,7 @@ __all__ = [
     "Attempt",
     "Completion",
     "Direction",
+    "Lineup",
     "Match",
     "Outcome",
     "Problem",

@@ -1,0 +1,1 @@
+"""Presets: recipes that `agon train NAME` finds without a path."""

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agon.config import Settings, describe_settings, load_recipe, settings_from
+from agon.errors import ConfigError
+
+RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_loads(path: Path):
+    assert isinstance(load_recipe(path), Settings)
+
+
+def test_there_are_recipes():
+    assert {"quickstart-grpo", "quickstart-cooperative", "quickstart-agon"} <= {path.stem for path in RECIPES}
+
+
+def test_quickstart_recipes_differ_in_the_method_alone():
+    trees = []
+    for method in ("grpo", "cooperative", "agon"):
+        tree = load_recipe(Path(__file__).parents[2] / "recipes" / f"quickstart-{method}.toml").model_dump()
+        assert tree["train"].pop("method") == method
+        trees.append(tree)
+    assert trees[0] == trees[1] == trees[2]
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        ({"train": {"learning_rat": 1.0}}, ["train.learning_rat", "did you mean 'learning_rate'"]),
+        ({"train": {"num-steps": 5}}, ["train.num-steps"]),
+        ({"train": {"rank": 2}}, ["train.rank", "did you mean adapter.rank"]),
+        ({"trian": {}}, ["'trian'", "did you mean 'train'"]),
+        ({"learning_rate": 1e-3}, ["did you mean train.learning_rate"]),
+        ({"train": 3}, ["train is 3", "[train]"]),
+        ({"train": {"steps": "5"}}, ["train.steps", "'5'"]),
+        ({"train": {"steps": 0}}, ["train.steps", "0"]),
+        ({"train": {"learning_rate": "1e-5"}}, ["train.learning_rate"]),
+        ({"train": {"mask_truncated": "yes"}}, ["train.mask_truncated"]),
+        ({"train": {"group_size": 1}}, ["train.group_size is 1", "2 or more"]),
+        ({"train": {"method": "agonn"}}, ["train.method", "did you mean 'agon'"]),
+        ({"train": {"problems_per_step": 1, "group_size": 3, "minibatches": 2}}, ["minibatches is 2", "3 rollouts", "1, 2 or 4"]),
+        ({"rollout": {"top_p": 0.9}}, ["rollout.top_p is 0.9", "1.0"]),
+        ({"rollout": {"temperature": float("nan")}}, ["rollout.temperature"]),
+        ({"task": {"name": "gsm8"}}, ["task.name", "did you mean 'gsm8k'"]),
+        ({"task": {"name": "custom"}}, ["task.path", "task.hub"]),
+        ({"task": {"dev_share": 0.6, "test_share": 0.5}}, ["1.1", "leave a share"]),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_refused_in_one_line(tree, words):
+    with pytest.raises(ConfigError) as caught:
+        settings_from(tree, source="recipe.toml")
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in (*words, "recipe.toml"):
+        assert word in message
+    assert caught.value.exit_code == 2
+
+
+def test_overrides_take_precedence_and_are_read_as_toml():
+    settings = settings_from(
+        {"train": {"steps": 5}},
+        ["train.steps=7", "train.learning_rate=1", "train.method=grpo", "model.revision=none", 'adapter.targets=["q_proj"]'],
+    )
+    assert settings.train.steps == 7
+    assert settings.train.learning_rate == 1.0
+    assert settings.train.method == "grpo"
+    assert settings.model.revision is None
+    assert settings.adapter.targets == ("q_proj",)
+
+
+@pytest.mark.parametrize("override", ["steps=5", "train.steps", "train.=5", "=5"])
+def test_a_malformed_override_is_refused(override):
+    with pytest.raises(ConfigError, match="table.key=value"):
+        settings_from({}, [override])
+
+
+def test_described_settings_read_back_as_the_same_settings():
+    settings = settings_from({"train": {"steps": 3, "clip_low": 0.1}, "task": {"path": "a\"b\\c.jsonl"}})
+    assert settings_from(tomllib.loads(describe_settings(settings))) == settings
+
+
+def test_settings_survive_json():
+    settings = settings_from({"adapter": {"targets": ["q_proj", "v_proj"]}})
+    assert settings_from(settings.model_dump(mode="json")) == settings
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().train.steps = 3  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("text", ["[train]\nsteps = 3\nsteps = 4", "[train\nsteps = 3", "\t[train]\nsteps ="])
+def test_a_recipe_that_is_not_toml_is_named(tmp_path, text):
+    path = tmp_path / "broken.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"broken\.toml is not valid TOML"):
+        load_recipe(path)
+
+
+def test_a_missing_recipe_is_named(tmp_path):
+    with pytest.raises(ConfigError, match="does not exist"):
+        load_recipe(tmp_path / "none.toml")
+
+
+def test_an_empty_recipe_is_the_defaults(tmp_path):
+    path = tmp_path / "empty.toml"
+    path.write_text("")
+    assert load_recipe(path) == Settings()
