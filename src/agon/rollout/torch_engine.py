@@ -1,0 +1,178 @@
+"""Sample with the model in this process, on a CPU or a small GPU: the same weights, the same tokenizer, no second copy."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from agon.errors import EngineError
+from agon.model.base import Base
+from agon.records import Completion, Request
+from agon.rollout.batching import decode
+from agon.rollout.checks import check_request
+from agon.rollout.decoding import Decoder, ModelCall, PlainDecoder, SlotDecoder
+from agon.rollout.engine import OnFinish
+from agon.rollout.probe import find_fault
+from agon.rollout.rows import Ended, Rows
+
+# Answers are marked by these, so they stay in the text even where a tokenizer calls them special.
+_ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+
+
+class SamplingSource(Protocol):
+    """A base with named adapters, as `agon.model.pair.AdapterPair` is."""
+
+    base: Base
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Every adapter."""
+        ...
+
+    def version(self, name: str | None) -> int:
+        """Optimiser steps the adapter has taken; 0 for the base (None)."""
+        ...
+
+    def sampling(self, name: str | None) -> AbstractContextManager[Any]:
+        """Let the model compute with that adapter, or as the bare base; yields the model."""
+        ...
+
+
+class TorchEngine:
+    """Sample from a pair of adapters, or from a bare base, with transformers and torch alone.
+
+    Requests are grouped by adapter. Within a group at most `max_rows` sequences are decoded at once; rows that end leave the
+    batch and waiting ones take their place. A prompt with several rows is prefilled once. Sampling is over the whole
+    vocabulary at the request's own temperature and top_p: a model's `generation_config` defaults are not used, but all its
+    stop tokens are. At temperature 0 the most likely token is taken and its logprob is 0.
+
+    What a request gets depends on its own seed alone, and not on the rest of the batch, up to rounding in the model.
+    """
+
+    def __init__(self, pair: SamplingSource | Base, *, max_rows: int = 256) -> None:
+        if max_rows < 1:
+            raise EngineError(f"max_rows is {max_rows}: decode at least one row")
+        self._source: SamplingSource = _BareBase(pair) if isinstance(pair, Base) else pair
+        self._base = self._source.base
+        self._max_rows = max_rows
+        self._vocab_size = int(self._base.model.get_input_embeddings().weight.shape[0])
+        self._is_stop = np.zeros(self._vocab_size, dtype=np.bool_)
+        self._is_stop[list(self._base.stop_ids)] = True
+        self._hidden_ids = _hidden_ids(self._base.tokenizer)
+        self._can_prune: bool | None = None
+
+    @property
+    def context_length(self) -> int:
+        """Most tokens that prompt and completion may have together."""
+        return self._base.context_length
+
+    def generate(self, requests: Sequence[Request], on_finish: OnFinish | None = None) -> list[Completion]:
+        """Sample one completion for each request, in the order of the requests.
+
+        Raises:
+            EngineError: an unknown adapter, a request that does not fit the context, logits that are not finite, or too
+                little memory for `max_rows` rows.
+        """
+        for index, request in enumerate(requests):
+            self._check(index, request)
+        completions: dict[int, Completion] = {}
+        for adapter in dict.fromkeys(request.adapter for request in requests):
+            indexes = [index for index, request in enumerate(requests) if request.adapter == adapter]
+            with self._source.sampling(adapter) as model:
+                for ended in self._run(ModelCall(model), [requests[index] for index in indexes]):
+                    index = indexes[ended.index]
+                    completions[index] = self._completion(requests[index], ended)
+                    if on_finish is not None:
+                        on_finish(index, completions[index])
+        return [completions[index] for index in range(len(requests))]
+
+    def close(self) -> None:
+        """Nothing to give back: the model belongs to its pair, and caches live for one call."""
+
+    def _check(self, index: int, request: Request) -> None:
+        check_request(request, self.context_length, index=index)
+        if request.adapter is not None and request.adapter not in self._source.names:
+            known = ", ".join(self._source.names) or "none, this is a bare base"
+            raise EngineError(
+                f"request {index} asks for adapter {request.adapter!r}, which is not loaded: known are {known}"
+            )
+        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < self._vocab_size:
+            raise EngineError(
+                f"request {index} has token ids from {min(request.prompt_ids)} to {max(request.prompt_ids)}, but the model "
+                f"knows 0 to {self._vocab_size - 1}: encode the prompt with the model's own tokenizer"
+            )
+
+    def _run(self, call: ModelCall, requests: Sequence[Request]) -> Iterator[Ended]:
+        max_rows = min(self._max_rows, len(requests))
+        longest = max(len(request.prompt_ids) for request in requests)
+        try:
+            decoder = self._decoder(call, max_rows, longest)
+            rows = Rows(requests, max_rows=max_rows, is_stop=self._is_stop, device=call.device)
+            yield from decode(decoder, rows, requests, max_rows)
+        except torch.OutOfMemoryError:
+            raise EngineError(
+                f"out of memory while decoding {max_rows} rows with prompts of up to {longest} tokens: lower rollout.max_rows"
+            ) from None
+
+    def _decoder(self, call: ModelCall, max_rows: int, longest_prompt: int) -> Decoder:
+        if self._can_prune is None:
+            with torch.inference_mode():
+                fault = find_fault(call)
+            self._can_prune = fault is None
+            if fault is not None:
+                warnings.warn(
+                    f"{type(call.model).__name__} is sampled without dropping finished rows, which is slower: {fault}",
+                    stacklevel=2,
+                )
+        return (
+            SlotDecoder(call, max_rows=max_rows, longest_prompt=longest_prompt)
+            if self._can_prune
+            else PlainDecoder(call)
+        )
+
+    def _completion(self, request: Request, ended: Ended) -> Completion:
+        ids = ended.token_ids
+        return Completion(
+            token_ids=tuple(ids),
+            logprobs=tuple(ended.logprobs),
+            text=self._text(ids[:-1] if ended.stop_reason == "stop" else ids),
+            stop_reason=ended.stop_reason,
+            adapter=request.adapter,
+            adapter_version=self._source.version(request.adapter),
+        )
+
+    def _text(self, ids: Sequence[int]) -> str:
+        if self._base.tokenizer is None:
+            return ""
+        kept = [token for token in ids if token not in self._hidden_ids]
+        return self._base.tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
+
+class _BareBase:
+    """A base without adapters, seen as a source to sample from."""
+
+    names: tuple[str, ...] = ()
+
+    def __init__(self, base: Base) -> None:
+        self.base = base
+
+    def version(self, name: str | None) -> int:
+        """Return 0: a base is never trained."""
+        return 0
+
+    def sampling(self, name: str | None) -> AbstractContextManager[Any]:
+        """Yield the model as it stands."""
+        return nullcontext(self.base.model)
+
+
+def _hidden_ids(tokenizer: Any) -> frozenset[int]:
+    """Name the special tokens that a reader of the text should not see."""
+    if tokenizer is None:
+        return frozenset()
+    tags = {tokenizer.convert_tokens_to_ids(tag) for tag in _ANSWER_TAGS}
+    return frozenset(tokenizer.all_special_ids) - tags
