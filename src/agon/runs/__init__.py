@@ -19,7 +19,7 @@ from agon.runs.checkpoints import (
     prune_checkpoints,
     verify_checkpoint,
 )
-from agon.runs.evaluations import evaluation_matches_path, read_evaluations, write_evaluation
+from agon.runs.evaluations import evaluation_files, evaluation_matches_path, read_evaluations, write_evaluation
 from agon.runs.folder import RunFolder, match_files, match_step
 from agon.runs.lines import read_metrics, read_timings, truncate_metrics
 from agon.runs.lock import RunLock
@@ -54,6 +54,7 @@ __all__ = [
     "child_runs",
     "create_parent",
     "default_run",
+    "evaluation_files",
     "evaluation_matches_path",
     "folder_kind",
     "installed_versions",

@@ -42,10 +42,13 @@ def read_evaluations(run: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: a file is damaged.
     """
-    folder = run / "evaluations"
+    return [{"label": path.stem, **read_json(path)} for path in evaluation_files(run)]
+
+
+def evaluation_files(run: Path) -> list[Path]:
+    """Return the result files of a run folder (or of a parent of runs), by name."""
     # A hidden file is one that is still being written.
-    paths = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
-    return [{"label": path.stem, **read_json(path)} for path in paths]
+    return sorted(path for path in (run / "evaluations").glob("*.json") if not path.name.startswith("."))
 
 
 def evaluation_matches_path(run: Path, label: str) -> Path:

@@ -28,7 +28,9 @@ def write_matches(path: Path, matches: Iterable[Match]) -> None:
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as stream,
     ):
         for match in matches:
-            stream.write(json.dumps(to_json(match), ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            line = json.dumps(to_json(match), ensure_ascii=False, allow_nan=False)
+            # A question may hold half of a surrogate pair: JSON can say that, strict UTF-8 cannot.
+            stream.write(line.encode(errors="surrogatepass") + b"\n")
 
 
 def read_matches(path: Path) -> Iterator[Match]:
@@ -72,7 +74,8 @@ def _decode(kind: Any, value: Any) -> Any:
     origin = get_origin(kind)
     if origin is tuple:
         (inner, *_) = get_args(kind)
-        return tuple(_decode(inner, item) for item in value)
+        # Token ids and logprobs are long: numbers and texts need no call each.
+        return tuple(value) if inner in (int, float, str) else tuple(_decode(inner, item) for item in value)
     if origin in (Union, types.UnionType):
         options = [option for option in get_args(kind) if option is not type(None)]
         return None if value is None else _decode(options[0], value)

@@ -24,7 +24,7 @@ def test_the_same_matches_give_the_same_bytes_whatever_the_name(tmp_path, match)
 
 def test_a_line_separator_inside_a_text_does_not_cut_the_line(tmp_path, match):
     tree = to_json(match)
-    tree["problem"]["question"] = "one\u2028two\x85three\nfour"
+    tree["problem"]["question"] = "one\u2028two\x85three\nfour, half a pair: \ud83d"
     odd = match_from_json(tree)
     write_matches(tmp_path / "m.jsonl.gz", [odd])
     assert list(read_matches(tmp_path / "m.jsonl.gz")) == [odd]
