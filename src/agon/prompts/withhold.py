@@ -1,0 +1,205 @@
+r"""Take the final answer out of a text without touching the rest.
+
+Taken out, each replaced by a fixed mark:
+
+* every answer block and every box;
+* the value claimed after an answer phrase ("the answer is …", "Final answer: …", "#### …"), whatever it is;
+* the answer itself, as a whole token in any usual spelling, where the text claims it: in a concluding sentence ("Therefore …", the
+  last one), in bold, alone on its line, and at the right-hand end of an equation that ends its sentence ("= 42.") or is the last
+  one with that result.
+
+Everywhere else a token that equals the answer stays: a 2 that is among the given numbers is no answer. What stays is counted
+(`is_readable`), not deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agon.answers import ANSWER_CLOSE, answer_spans, extract_answer, unwrap_boxes
+from agon.numerals import normalize_spelling, only_number, read_number
+from agon.records import AnswerStyle
+
+WITHHELD = "[withheld]"
+
+MAX_ANSWER_CHARS = 200
+
+_ANSWER_PHRASE = re.compile(
+    r"(?:\banswers?\b(?:\s+(?:to|for)\s[^.\n:=]{0,60}?)?\s{0,3}(?:\*{0,2}\s?(?:is|are|:|=|equals|would be|will be|must be|should be)\s?\*{0,2}){1,2}"
+    r"|^[ \t*]{0,4}A:"
+    r"|\#\#\#\#)\s{0,3}:?\s{0,3}",
+    re.IGNORECASE | re.MULTILINE,
+)
+# The value after such a phrase: a formula between delimiters, bold text, or a number with its signs.
+_CLAIMED_VALUE = re.compile(
+    r"(?:(?:exactly|approximately|about|simply|just|therefore|thus|indeed)\s)?"
+    r"(?:\$\$[^$\n]{1,200}\$\$|\$[^$\n]{1,200}\$|\\\([^\n]{1,200}?\\\)|\\\[[^\]]{1,200}?\\\]|\*\*[^*\n]{1,60}\*\*"
+    r"|\*{0,2}[-+−]?[$€£]?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+)?\s?(?:\\?%)?\*{0,2})",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?]+(?=\s|\Z)|\n+")
+_CONCLUDING = re.compile(
+    r"\s*(?:[-*#>\d.)]{1,4}\s+)?\**(?:(?:and|but)\s+)?(?:therefore|thus|hence|so|consequently|finally|in conclusion|in total|in summary|"
+    r"altogether|overall|as a result|we conclude|it follows|this means|that means|this gives|final|result|conclusion|∴|\\therefore)"
+    r"(?![a-z])|.{0,400}\b(?:the|our|my|final|correct)\s{1,3}answer\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_EQUALS_BEFORE = re.compile(r"(?:=|≈|\\approx|\\equiv)\s{0,3}(?:\\?\$|€|£)?\s{0,2}\Z")
+_SENTENCE_END_AFTER = re.compile(
+    r"\s{0,2}(?:\\?%)?\s{0,2}(?:\$|\\\)|\\\]|\}|\*\*)*\s{0,2}(?:[.;!?]?[ \t]*(?:\n|\Z)|[.;!?]\s)"
+)
+_OPERATOR_AFTER = re.compile(r"\s{0,2}(?:[-+*/^=×·<>(,]|\\(?:times|cdot|div|pm|le|ge|ne))")
+_BOLD = re.compile(r"\*\*[^*\n]{1,80}\*\*")
+_DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
+
+
+class Withheld(NamedTuple):
+    """The text without its answer, how many spans were taken out, and the answer (None: no answer was found)."""
+
+    text: str
+    num_spans: int
+    answer: str | None
+
+
+def withhold_answer(text: str, style: AnswerStyle) -> Withheld:
+    """Take the final answer out of a visible text. Without an answer mark, the last value claimed in words is the answer.
+
+    Doing it twice changes nothing more.
+    """
+    answer = extract_answer(text, style) or extract_answer(text, "boxed") or extract_answer(text, "tags")
+    marks = _marks(text)
+    text = _replaced(text, marks)
+    phrases = list(_phrases(text))
+    if answer is None and phrases:
+        answer = text[phrases[-1][0] : phrases[-1][1]].strip(" $*")
+    text = _replaced(text, phrases)
+    claims = _claims(text, answer)
+    return Withheld(_replaced(text, claims), len(marks) + len(phrases) + len(claims), answer)
+
+
+def is_readable(text: str, answer: str | None) -> bool:
+    """Tell whether the answer stands in the text as a whole token, in any usual spelling."""
+    pattern = _spellings(answer)
+    return pattern is not None and re.search(pattern, text) is not None
+
+
+def _marks(text: str) -> list[tuple[int, int]]:
+    stray = [match.span() for match in re.finditer(ANSWER_CLOSE, text)]
+    return _merged([*answer_spans(text, "tags"), *answer_spans(text, "boxed"), *stray])
+
+
+def _phrases(text: str) -> Iterator[tuple[int, int]]:
+    for phrase in _ANSWER_PHRASE.finditer(text):
+        end = _SENTENCE_END.search(text, phrase.end(), phrase.end() + MAX_ANSWER_CHARS)
+        clause_end = end.start() if end else phrase.end() + MAX_ANSWER_CHARS
+        last_side = text.rfind("=", phrase.end(), clause_end) + 1
+        value = (
+            _CLAIMED_VALUE.match(text, last_side + len(text[last_side:]) - len(text[last_side:].lstrip()))
+            if last_side
+            else None
+        )
+        value = value or _CLAIMED_VALUE.match(text, phrase.end())
+        if value and WITHHELD not in value.group():
+            yield value.span()
+
+
+def _claims(text: str, answer: str | None) -> list[tuple[int, int]]:
+    """Where the text claims the answer, other than by a mark or a phrase."""
+    pattern = _spellings(answer)
+    token = re.compile(pattern) if pattern else None
+    tokens = [match.span() for match in token.finditer(text)] if token else []
+    if token is None or not tokens:
+        return []
+    after_equals = [span for span in tokens if _EQUALS_BEFORE.search(text[max(span[0] - 16, 0) : span[0]])]
+    results = [span for span in after_equals if not _OPERATOR_AFTER.match(text, span[1])]
+    claims = {span for span in after_equals if _SENTENCE_END_AFTER.match(text, span[1])} | set(results[-1:])
+    regions = [match.span() for match in _BOLD.finditer(text)] + list(_claim_sentences(text, token))
+    claims |= {span for span in tokens if any(start <= span[0] and span[1] <= end for start, end in regions)}
+    return sorted(claims)
+
+
+def _claim_sentences(text: str, token: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    sentences = list(_sentences(text))
+    last = max((number for number, (start, end) in enumerate(sentences) if WITHHELD not in text[start:end]), default=-1)
+    for number, (start, end) in enumerate(sentences):
+        sentence = text[start:end]
+        is_alone = len(sentence) <= 2 * MAX_ANSWER_CHARS and not _DECORATION.sub("", token.sub("", sentence))
+        if number == last or is_alone or WITHHELD in sentence or _CONCLUDING.match(sentence):
+            yield start, end
+
+
+def _sentences(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        if _DECORATION.sub("", text[start:end].replace(WITHHELD, "")):
+            yield start, end
+        start = end
+
+
+def _spellings(answer: str | None) -> str | None:
+    """A pattern of the ways an answer may be written, bordered so that it is never part of a longer number or word."""
+    if answer is None or not answer.strip() or len(answer) > MAX_ANSWER_CHARS:
+        return None
+    forms = {_flexible(answer), _flexible(normalize_spelling(answer))}
+    number = read_number(answer) or only_number(answer)
+    if number is not None:
+        sign = r"[-−–]\s{0,2}" if number.value < 0 else ""
+        forms |= {sign + form for form in _number_forms(abs(number.value.numerator), number.value.denominator)}
+    ordered = sorted((form for form in forms if form), key=len, reverse=True)
+    if not ordered:
+        return None
+    any_case = "i" if re.fullmatch(r"[A-Za-z]{2,}", normalize_spelling(answer)) else ""
+    return (
+        rf"(?<![A-Za-z\d])(?<!\d\.)(?<!\d,(?=\d\d\d(?!\d)))(?{any_case}:{'|'.join(ordered)})"
+        r"(?![A-Za-z\d])(?!\.\d)(?!,\d\d\d(?!\d))"
+    )
+
+
+def _number_forms(numerator: int, denominator: int) -> list[str]:
+    if denominator == 1:
+        return [rf"{form}(?:\.0+)?" for form in (str(numerator), _grouped(numerator))]
+    ratio = [rf"{numerator}\s?/\s?{denominator}"]
+    ratio += [rf"\\[dtc]?frac\s?\{{?\s?{numerator}\s?\}}?\s?\{{?\s?{denominator}\s?\}}?"]
+    return ratio + [re.escape(decimal) for decimal in _decimals(numerator, denominator)]
+
+
+def _flexible(answer: str) -> str:
+    """The answer as written, with any spacing between its parts."""
+    core = unwrap_boxes(answer).strip().strip("$").strip().rstrip(".")
+    parts = re.findall(r"\\[A-Za-z]+|\\.|\d+|[A-Za-z]+|[^\sA-Za-z\d\\]", core)
+    return r"\s{0,2}".join(re.escape(part) for part in parts)
+
+
+def _grouped(value: int) -> str:
+    first, *rest = f"{value:,}".split(",")
+    return first + "".join(rf"(?:,|\{{,\}}|\\,|,\\!|\u202f|\u2009)\s?{group}" for group in rest)
+
+
+def _decimals(numerator: int, denominator: int) -> list[str]:
+    scaled = numerator * 10**6
+    if scaled % denominator:
+        return []
+    whole, rest = divmod(scaled // denominator, 10**6)
+    digits = f"{rest:06d}".rstrip("0")
+    return [f"{whole}.{digits}"] + ([f".{digits}"] if whole == 0 else [])
+
+
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
+    pieces: list[str] = []
+    position = 0
+    for start, end in spans:
+        pieces += [text[position:start], WITHHELD]
+        position = end
+    return "".join(pieces) + text[position:]

@@ -1,0 +1,74 @@
+"""The wording of prompts, by version. A changed sentence is a new version: results of different wordings are not one series.
+
+The paper's prompts are not public (arXiv:2607.07690): it only says that the challenger is told not to trust its rival, to verify
+independently, and to aim at being right where the rival is wrong. `plain-v1` says that in our words. `symbols-v1` is the few
+symbols that the embedded base was trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from agon import countdown_text
+from agon.records import AnswerStyle, Problem, Summary
+
+NO_SUMMARY = "(no summary)"
+
+
+class Wording(NamedTuple):
+    """How a draft and a challenge are asked for, as the text of one user turn."""
+
+    draft: Callable[[Problem, AnswerStyle], str]
+    challenge: Callable[[Problem, Sequence[Summary], AnswerStyle], str]
+
+
+_FORM: dict[AnswerStyle, str] = {
+    "tags": (
+        "First reason step by step between <think> and </think>. Then write a short summary of your approach and of what you "
+        "established, without the final answer. Then give the final answer alone between <answer> and </answer>."
+    ),
+    "boxed": r"Reason step by step, and put your final answer within \boxed{}.",
+}
+
+_ONE_RIVAL = (
+    "A rival has attempted the problem below. You see a summary of the attempt; the final answer is withheld. Do not trust the "
+    "rival: the attempt may be wrong. Solve the problem yourself, verify independently whatever you take from the summary, and "
+    "aim to be right where the rival is wrong."
+)
+_MANY_RIVALS = (
+    "{count} rivals have attempted the problem below. You see a summary of each attempt; the final answers are withheld. Do not "
+    "trust the rivals: any attempt, or all of them, may be wrong. Solve the problem yourself, verify independently whatever you "
+    "take from the summaries, and aim to be right where a rival is wrong."
+)
+
+
+def _plain_draft(problem: Problem, style: AnswerStyle) -> str:
+    return f"Solve the problem below. {_FORM[style]}\n\nProblem:\n{problem.question}"
+
+
+def _plain_challenge(problem: Problem, summaries: Sequence[Summary], style: AnswerStyle) -> str:
+    if len(summaries) == 1:
+        intro, shown = _ONE_RIVAL, f"The rival's summary:\n{summaries[0].text}"
+    else:
+        intro = _MANY_RIVALS.format(count=len(summaries))
+        shown = "\n\n".join(
+            f"Summary of rival {number}:\n{summary.text}" for number, summary in enumerate(summaries, 1)
+        )
+    return f"{intro} {_FORM[style]}\n\nProblem:\n{problem.question}\n\n{shown}"
+
+
+def _symbols_draft(problem: Problem, style: AnswerStyle) -> str:
+    return problem.question
+
+
+def _symbols_challenge(problem: Problem, summaries: Sequence[Summary], style: AnswerStyle) -> str:
+    return countdown_text.challenge_question(
+        problem.question, ["" if summary.is_empty else summary.text for summary in summaries]
+    )
+
+
+WORDINGS: dict[str, Wording] = {
+    "plain-v1": Wording(_plain_draft, _plain_challenge),
+    "symbols-v1": Wording(_symbols_draft, _symbols_challenge),
+}

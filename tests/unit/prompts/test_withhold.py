@@ -1,0 +1,195 @@
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agon.answers import answer_spans
+from agon.prompts.withhold import WITHHELD, is_readable, withhold_answer
+
+W = WITHHELD
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (r"We add. \boxed{42}", f"We add. {W}"),
+        (r"$\boxed{42}$ and \fbox{42}", f"${W}$ and {W}"),
+        (r"We add. \boxed{42", f"We add. {W}"),
+        ("We add. <answer>42</answer>", f"We add. {W}"),
+        ("We add. <answer>42", f"We add. {W}"),
+        ("We add. </answer> Done.", f"We add. {W} Done."),
+        # a value claimed in words goes, whatever it is
+        ("The answer is 42.", f"The answer is {W}."),
+        ("The final answer is: $42$. I hope it is correct.", f"The final answer is: {W}. I hope it is correct."),
+        ("**Final Answer:** 42", f"**Final Answer:** {W}"),
+        ("**Answer: 42**", f"**Answer: {W}"),
+        ("#### 1,234", f"#### {W}"),
+        ("A: 26", f"A: {W}"),
+        ("the answer is 12 + 30 = 42.", f"the answer is 12 + 30 = {W}."),
+        (r"The answer is \(\frac{1}{2}\).", f"The answer is {W}."),
+        (r"The answer is 41. \boxed{42}", f"The answer is {W}. {W}"),
+        # restatements of the boxed answer
+        (r"So x = 42. \boxed{42}", f"So x = {W}. {W}"),
+        (r"Adding gives 12 + 30 = 42. \boxed{42}", f"Adding gives 12 + 30 = {W}. {W}"),
+        (r"\[ 12 + 30 = 42 \]" + "\n" + r"\boxed{42}", rf"\[ 12 + 30 = {W} \]" + f"\n{W}"),
+        (r"Therefore x = 42 holds. Check it. \boxed{42}", f"Therefore x = {W} holds. Check it. {W}"),
+        (r"He has **42** eggs. Nice. \boxed{42}", f"He has **{W}** eggs. Nice. {W}"),
+        (r"He has 42 eggs. \boxed{42}", f"He has {W} eggs. {W}"),
+        ("First.\n$42$\nThen.\n\\boxed{42}", f"First.\n${W}$\nThen.\n{W}"),
+        # other spellings of the same value
+        (r"So it is 1,234. \boxed{1234}", f"So it is {W}. {W}"),
+        (r"So it is 1234. \boxed{1,234}", f"So it is {W}. {W}"),
+        (r"So it is 42.00. \boxed{42}", f"So it is {W}. {W}"),
+        (r"So it is 0.5 or 1/2. \boxed{\frac{1}{2}}", f"So it is {W} or {W}. {W}"),
+        (r"So it is $\dfrac{1}{2}$. \boxed{\frac12}", f"So it is ${W}$. {W}"),
+        (r"So it is 25\%. \boxed{25\%}", rf"So it is {W}. {W}"),
+        (r"Hence \( x = -5 \). \boxed{-5}", rf"Hence \( x = {W} \). {W}"),
+        (r"Therefore it is even. \boxed{\text{Even}}", f"Therefore it is {W}. {W}"),
+        (r"Thus (3, \pi/2). \boxed{(3,\pi/2)}", f"Thus {W}. {W}"),
+    ],
+)
+def test_claims_of_the_answer_are_withheld(text, shown):
+    assert withhold_answer(text, "boxed").text == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # the answer's digits where nothing is claimed
+        "There are 2 trains and 12 cars. The first takes 2 hours. Subtract.",
+        "Let x_2 = 25 + 2 * 3 and y = 2x. Solve for y.",
+        "2 + 2 is more than 2 minus 0.2, and 20 is more. Solve.",
+        "The answer is obtained by adding both. Solve.",
+        "We answer the 2 questions in turn. Solve.",
+    ],
+)
+def test_digits_outside_claims_are_never_touched(text):
+    assert withhold_answer(rf"{text} \boxed{{2}}", "boxed").text == rf"{text} {W}"
+
+
+@pytest.mark.parametrize(
+    "text", ["So it is 142.", "So it is 42.5.", "So it is 3.42.", "So it is 42,000.", "So it is a42."]
+)
+def test_a_longer_number_that_holds_the_answer_is_another_number(text):
+    assert withhold_answer(rf"{text} \boxed{{42}}", "boxed").text == f"{text} {W}"
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "is_there"),
+    [
+        ("it is 42 then", "42", True),
+        ("it is 1,234 then", "1234", True),
+        ("it is (1,42)", "42", True),
+        ("it is 142", "42", False),
+        ("it is 4 2", "42", False),
+        ("it is $x=42$", "42", True),
+        ("EVEN", r"\text{even}", True),
+        ("uneven", "even", False),
+        ("anything", None, False),
+        ("anything", "", False),
+    ],
+)
+def test_a_readable_answer_is_a_whole_token(text, answer, is_there):
+    assert is_readable(text, answer) is is_there
+
+
+def test_the_last_claim_in_words_is_the_answer_when_nothing_is_marked():
+    result = withhold_answer("There are 26 of them. Thus 26. The answer is 26.", "boxed")
+    assert result.answer == "26"
+    assert result.text == f"There are 26 of them. Thus {W}. The answer is {W}."
+
+
+pieces = st.lists(
+    st.sampled_from(
+        [
+            r"\boxed{",
+            r"\fbox{",
+            "}",
+            "<answer>",
+            "</answer>",
+            "42",
+            "42",
+            "7",
+            "3.5",
+            " ",
+            ". ",
+            "\n",
+            "= ",
+            "Therefore ",
+            "$",
+            "The answer is ",
+            "**",
+            "#### ",
+            "Final answer: ",
+            "x",
+            "+",
+            r"\boxed",
+            r"\(",
+            r"\)",
+            ", ",
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
+
+@given(pieces, st.sampled_from(["tags", "boxed"]))
+def test_no_answer_block_or_box_is_left(text, style):
+    shown = withhold_answer(text, style).text
+    assert answer_spans(shown, "tags") == []
+    assert answer_spans(shown, "boxed") == []
+    assert "</answer>" not in shown
+
+
+@given(pieces, st.sampled_from(["tags", "boxed"]))
+def test_withholding_twice_changes_nothing_more(text, style):
+    once = withhold_answer(text, style).text
+    twice = withhold_answer(once, style)
+    assert twice.text == once
+    assert twice.num_spans == 0
+
+
+words = st.sampled_from(["then", "2", "7", "19", "of", "x", "+", "apples", "12", "0.7", "cars"])
+
+
+@given(
+    st.lists(st.lists(words, min_size=1, max_size=6).map(" ".join), min_size=1, max_size=5),
+    st.sampled_from(["2", "7", "12"]),
+)
+def test_sentences_that_claim_nothing_stay_as_they_are(sentences, answer):
+    # the closing sentence may claim; those before it say nothing that looks like a claim.
+    body = ". ".join(f"Given {sentence} more" for sentence in sentences) + "."
+    shown = withhold_answer(rf"{body} Solve it. \boxed{{{answer}}}", "boxed").text
+    assert shown.startswith(body)
+
+
+@given(pieces)
+def test_only_the_answer_and_claimed_values_disappear(text):
+    if "answer" in text or "boxed" in text or "fbox" in text or "###" in text:
+        return
+    shown = withhold_answer(text + "\n\\boxed{42}", "boxed").text
+    # 7 and 3.5 are not the answer: each is still there as often as before.
+    for other in (r"(?<!\d)7", r"3\.5"):
+        assert len(re.findall(other, shown)) == len(re.findall(other, text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the answer is " * 3000,
+        "= 42 " * 10000 + r"\boxed{42}",
+        "**" * 20000 + r"\boxed{4}",
+        "answer to " * 5000,
+        "$" * 40000,
+        r"1,\! " * 10000 + r"\boxed{1}",
+        "\n" * 50000 + r"\boxed{1}",
+        r"\(" * 20000,
+        "answer is \\[" * 4000,
+    ],
+)
+def test_hostile_repetition_is_read_quickly(text):
+    start = time.process_time()
+    withhold_answer(text, "boxed")
+    assert time.process_time() - start < 3.0
