@@ -1,0 +1,138 @@
+"""Read run folders into what a report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agon.errors import RunError
+from agon.records import METHODS, PROTOCOLS, Match
+from agon.runs import (
+    child_runs,
+    evaluation_files,
+    folder_kind,
+    match_files,
+    match_step,
+    read_config,
+    read_json,
+    read_manifest,
+    read_matches,
+    read_metrics,
+    read_timings,
+    redact,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One trained run. `name` tells it from the others of the report."""
+
+    name: str
+    path: Path
+    config: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    metrics: Sequence[Mapping[str, Any]]
+    timings: Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One evaluation's result file. `run` is None where no trained run was measured; `matches_path` where none were kept."""
+
+    result: Mapping[str, Any]
+    run: Run | None
+    matches_path: Path | None
+
+    @property
+    def label(self) -> str:
+        """What the result is called, with its title if it has one."""
+        return str(self.result.get("title") or self.result["label"])
+
+    def matches(self) -> Iterator[Match]:
+        """Yield the matches it was counted from."""
+        return iter(()) if self.matches_path is None else read_matches(self.matches_path)
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Everything a report is made of. `missing` are runs that a parent folder names but that have not begun."""
+
+    runs: tuple[Run, ...]
+    evaluations: tuple[Evaluation, ...]
+    missing: tuple[str, ...]
+
+
+def collect(paths: Sequence[Path]) -> Collected:
+    """Read runs and parents of runs, each once.
+
+    Raises:
+        RunError: a path is no run folder, or a file in one is damaged.
+    """
+    runs: list[Run] = []
+    evaluations: list[Evaluation] = []
+    missing: list[str] = []
+    found = list(dict.fromkeys(run for path in paths for run in child_runs(path)))
+    names = dict(zip(found, _distinct_names(found), strict=True))
+    for path, name in names.items():
+        if folder_kind(path) is None:
+            missing.append(name)
+            continue
+        run = _read_run(path, name)
+        runs.append(run)
+        evaluations += [_read_evaluation(file, run) for file in evaluation_files(path)]
+    for path in dict.fromkeys(paths):
+        if folder_kind(path) == "parent":
+            evaluations += [_read_evaluation(file, None) for file in evaluation_files(path)]
+    return Collected(tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
+
+
+def last_training_matches(run: Run) -> tuple[int, Path] | None:
+    """Return the newest step whose matches were saved while training, and their file."""
+    files = match_files(run.path)
+    return (match_step(files[-1]), files[-1]) if files else None
+
+
+def _read_run(path: Path, name: str) -> Run:
+    return Run(
+        name=name,
+        path=path,
+        config=redact(read_config(path)),
+        manifest=redact(read_manifest(path)),
+        metrics=read_metrics(path),
+        timings=read_timings(path),
+    )
+
+
+def _read_evaluation(file: Path, run: Run | None) -> Evaluation:
+    result = {"label": file.stem, **redact(read_json(file))}
+    interval = result.get("interval")
+    is_whole = isinstance(interval, dict) and all(isinstance(interval.get(end), int | float) for end in ("low", "high"))
+    if not (is_whole and isinstance(result.get("accuracy"), int | float) and isinstance(result.get("n"), int)):
+        raise RunError(f"{file} has no accuracy, n or interval: evaluate again, or remove the file")
+    matches = file.with_name(f"{file.stem}.matches.jsonl.gz")
+    return Evaluation(result, run, matches if matches.exists() else None)
+
+
+def _order(evaluation: Evaluation) -> tuple[int, int, str, str]:
+    """The base first, then by method and protocol as the records list them: a ladder from the weakest control up."""
+    method, protocol = evaluation.result.get("method"), evaluation.result.get("protocol")
+    return (
+        METHODS.index(method) + 1 if method in METHODS else 0 if method is None else len(METHODS) + 1,
+        PROTOCOLS.index(protocol) if protocol in PROTOCOLS else len(PROTOCOLS),
+        evaluation.run.name if evaluation.run is not None else "",
+        evaluation.label,
+    )
+
+
+def _distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Name each folder by as few of its last path parts as tell it from the others."""
+    parts = [path.resolve().parts for path in paths]
+    names: list[str] = []
+    for own in parts:
+        size = 1
+        while size < len(own) and sum(other[-size:] == own[-size:] for other in parts) > 1:
+            size += 1
+        names.append("/".join(own[-size:]))
+    return names

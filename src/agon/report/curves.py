@@ -1,0 +1,106 @@
+"""Training curves as numbers for the page to draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agon.metrics import METRICS
+from agon.report.collect import Run
+
+MAX_POINTS = 600
+"""Most points of a curve in the page; longer ones are averaged over equal stretches of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """One picture: a title and the metrics drawn in it, solid first, then dashed."""
+
+    title: str
+    metrics: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Turn the chart into plain JSON types, with unit, formula and bad value from the registry."""
+        first = METRICS[self.metrics[0]]
+        return {
+            "title": self.title,
+            "unit": first.unit,
+            "lines": [{"metric": name, "name": _short(name)} for name in self.metrics],
+            "about": " · ".join(
+                _about(name, len(self.metrics) > 1) for name in self.metrics if _is_told(name, self.metrics)
+            ),
+        }
+
+
+def _of_streams(title: str, name: str) -> Chart:
+    return Chart(title, (f"draft/{name}", f"challenge/{name}"))
+
+
+CHARTS: tuple[Chart, ...] = (
+    _of_streams("Reward", "reward_mean"),
+    _of_streams("Accuracy by role", "accuracy"),
+    Chart("Conversion and regression", ("match/conversion", "match/regression")),
+    _of_streams("Tokens by stage", "tokens_mean"),
+    _of_streams("Truncated", "truncated_share"),
+    _of_streams("Entropy", "entropy"),
+    _of_streams("Gradient norm", "grad_norm"),
+    _of_streams("Groups without signal", "dead_group_share"),
+    Chart("Groups the bonus changes", ("match/bonus_effective_fraction",)),
+    Chart("Copies and leaks", ("match/copy_rate", "match/leak_rate")),
+    _of_streams("Format", "format_mean"),
+    _of_streams("Unreadable answers", "unparsed_share"),
+    _of_streams("Engine/learner gap", "logprob_gap_mean"),
+    _of_streams("Importance weight", "importance_mean"),
+    _of_streams("Tokens learned from", "tokens_learned"),
+    Chart("Distance of the adapters", ("pair/distance",)),
+    Chart("Learning rate", ("learning_rate",)),
+)
+
+
+def curves_json(runs: Sequence[Run]) -> dict[str, Any]:
+    """Return charts and the points of every run's curves; charts that no run has a number for are left out."""
+    charts = [chart for chart in CHARTS if any(_has_number(run.metrics, chart.metrics) for run in runs)]
+    names = [name for chart in charts for name in chart.metrics]
+    return {
+        "charts": [chart.to_json() for chart in charts],
+        "runs": [{"name": run.name, **_points(run.metrics, names)} for run in runs if run.metrics],
+    }
+
+
+def _points(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
+    stride = math.ceil(len(rows) / MAX_POINTS)
+    stretches = [rows[start : start + stride] for start in range(0, len(rows), stride)]
+    return {
+        "stride": stride,
+        "steps": [stretch[0]["step"] for stretch in stretches],
+        "series": {
+            name: [_mean_of(stretch, name) for stretch in stretches] for name in names if _has_number(rows, (name,))
+        },
+    }
+
+
+def _mean_of(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    values = [row[name] for row in rows if isinstance(row.get(name), int | float)]
+    return float(f"{sum(values) / len(values):.5g}") if values else None
+
+
+def _has_number(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    return any(isinstance(row.get(name), int | float) for row in rows for name in names)
+
+
+def _short(name: str) -> str:
+    family, _, own = name.rpartition("/")
+    return family if family in ("draft", "challenge") else own.replace("_", " ")
+
+
+def _is_told(name: str, names: Sequence[str]) -> bool:
+    """The two streams share one formula: it is told once."""
+    return not (name.startswith("challenge/") and f"draft/{name.partition('/')[2]}" in names)
+
+
+def _about(name: str, is_named: bool) -> str:
+    metric = METRICS[name]
+    is_named = is_named and metric.family not in ("draft", "challenge")
+    return f"{_short(name) + ': ' if is_named else ''}{metric.formula}. Bad: {metric.bad}"

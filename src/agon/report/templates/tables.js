@@ -1,0 +1,41 @@
+// Click (or Enter on) a column's heading sorts by it.
+for (const table of document.querySelectorAll("table.sortable")) {
+  const rows = [...table.tHead.rows];
+  // With two heading rows, the columns under the colspan come from the second.
+  const headings = rows.flatMap((row) => [...row.cells]).filter((cell) => !cell.hasAttribute("data-unsorted"));
+  for (const heading of headings) {
+    const button = make("button", { type: "button" });
+    button.append(...heading.childNodes);
+    heading.append(button);
+    button.addEventListener("click", () => sortBy(table, heading));
+  }
+}
+
+function columnOf(table, heading) {
+  // Where a heading stands on the page says which column it is, whatever the spans.
+  const left = heading.getBoundingClientRect().left;
+  const cells = [...table.tBodies[0].rows[0].cells];
+  return cells.findIndex((cell) => Math.abs(cell.getBoundingClientRect().left - left) < 2);
+}
+
+function sortBy(table, heading) {
+  const column = heading.dataset.column ?? columnOf(table, heading);
+  heading.dataset.column = column;
+  const down = heading.getAttribute("aria-sort") !== "descending";
+  for (const other of table.tHead.querySelectorAll("th")) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+  const valueOf = (row) => {
+    const cell = row.cells[column];
+    const text = cell.dataset.value ?? cell.textContent.trim().replace(/^\[/, "").replaceAll(",", "");
+    const number = Number.parseFloat(text);
+    return Number.isNaN(number) ? text : number;
+  };
+  const compare = (a, b) => {
+    const [x, y] = [valueOf(a), valueOf(b)];
+    if (typeof x === "number" && typeof y === "number") return x - y;
+    if (typeof x !== typeof y) return typeof x === "number" ? 1 : -1;
+    return x.localeCompare(y);
+  };
+  const sorted = [...table.tBodies[0].rows].sort(compare);
+  table.tBodies[0].append(...(down ? sorted.reverse() : sorted));
+}

@@ -1,0 +1,24 @@
+"""Run folders in, one self-contained HTML file out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agon.report.collect import collect
+from agon.report.page import render
+from agon.runs import atomic_write_text, output_errors
+
+
+def write_report(paths: Sequence[Path], out: Path) -> None:
+    """Write one HTML file about runs, or folders of runs, that needs no network and no other file.
+
+    The same run folders give the same bytes.
+
+    Raises:
+        RunError: a path is no run folder, a file in one is damaged, or `out` cannot be written to.
+    """
+    page = render(collect(paths))
+    with output_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    atomic_write_text(out, page)
