@@ -1,0 +1,95 @@
+r"""Decide whether a mathematical answer equals the gold answer.
+
+Plain numbers and answers written like the gold one are decided here, exactly and at once; everything else is compared by
+math-verify in processes that can be killed (`pool`, `worker`, `compare`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from agon.config import VerifierSettings
+from agon.numerals import read_number, same_number
+from agon.records import Verdict
+from agon.verifiers.pool import Reply, WorkerPool
+from agon.verifiers.spelling import MAX_CHARS, is_same_text
+
+_MAX_REMEMBERED = 50_000
+_SURE = ("correct", "wrong", "unparsed")
+
+Pair = tuple[str, str]
+
+
+class MathChecker:
+    """Checks (gold, answer) pairs. Safe from any thread; starts its processes with the first pair that needs them."""
+
+    def __init__(self, settings: VerifierSettings) -> None:
+        self._settings = settings
+        self._pool: WorkerPool | None = None
+        self._remembered: dict[Pair, Verdict] = {}
+        self._lock = threading.Lock()
+
+    def check(self, pairs: Sequence[Pair]) -> list[Verdict]:
+        """Return one verdict for each (gold, answer), in order. The same pair is compared once."""
+        verdicts: dict[Pair, Verdict] = {}
+        for pair in dict.fromkeys(pairs):
+            verdict = self._remembered.get(pair) or check_plainly(*pair)
+            if verdict is not None:
+                verdicts[pair] = verdict
+        rest = [pair for pair in dict.fromkeys(pairs) if pair not in verdicts]
+        if rest:
+            verdicts |= {pair: _verdict(pair, reply) for pair, reply in zip(rest, self._compare(rest), strict=True)}
+            self._remember({pair: verdicts[pair] for pair in rest if verdicts[pair].outcome in _SURE})
+        return [verdicts[pair] for pair in pairs]
+
+    def close(self) -> None:
+        """End the worker processes."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def _compare(self, pairs: list[Pair]) -> list[Reply]:
+        with self._lock:
+            if self._pool is None:
+                self._pool = WorkerPool(
+                    timeout_s=self._settings.timeout_s,
+                    memory_mb=self._settings.memory_mb,
+                    workers=self._settings.workers,
+                )
+            pool = self._pool
+        return pool.compare(pairs)
+
+    def _remember(self, verdicts: dict[Pair, Verdict]) -> None:
+        # A time-out is not remembered: on a busy machine the same pair may do better next time.
+        with self._lock:
+            if len(self._remembered) + len(verdicts) > _MAX_REMEMBERED:
+                self._remembered.clear()
+            self._remembered.update(verdicts)
+
+
+def check_plainly(gold: str, answer: str) -> Verdict | None:
+    """Decide without a worker process where that can be done exactly: equal texts, two plain numbers, an answer too long."""
+    if len(answer) > MAX_CHARS:
+        reason = f"the answer has {len(answer)} characters; more than {MAX_CHARS} are not read"
+        return Verdict("unparsed", 0.0, reason, answer[:MAX_CHARS], gold)
+    if is_same_text(gold, answer):
+        return Verdict("correct", 1.0, "same text", answer, gold)
+    first, second = read_number(gold), read_number(answer)
+    if first is None or second is None:
+        return None
+    if same_number(first, second):
+        return Verdict("correct", 1.0, "equal numbers", answer, gold)
+    return Verdict("wrong", 0.0, "other number", answer, gold)
+
+
+def _verdict(pair: Pair, reply: Reply) -> Verdict:
+    gold, answer = pair
+    match reply.outcome:
+        case "correct":
+            return Verdict("correct", 1.0, reply.reason, answer, gold)
+        case "wrong" | "unparsed" | "timeout" as outcome:
+            return Verdict(outcome, 0.0, reply.reason, answer, gold)
+        case _:
+            return Verdict("error", 0.0, reply.reason, answer, gold)

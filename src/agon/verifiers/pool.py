@@ -1,0 +1,197 @@
+"""Checking processes that can be killed: started when first needed, replaced when they hang, die or grow too large.
+
+Each is a plain child process that speaks JSON lines, so that it never imports the caller's main module, inherits no open file and
+no environment variable of the caller's, and starts without torch. Python's own process pools cannot kill one hung worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import selectors
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+START_TIMEOUT_S = 120.0
+_MAX_LINE = 1_000_000
+
+
+class Reply(NamedTuple):
+    """What a worker said about one pair, or what became of it, and the time from the start of the check."""
+
+    outcome: str
+    reason: str
+    seconds: float
+
+
+class WorkerPool:
+    """Compares pairs of answers in `workers` processes, from any thread.
+
+    The limit of `timeout_s` runs from when a worker is given the pair, never while it waits in the queue.
+    """
+
+    def __init__(self, *, timeout_s: float, memory_mb: int, workers: int) -> None:
+        self._command = [sys.executable, "-P", "-m", "agon.verifiers.worker", str(memory_mb), str(timeout_s)]
+        self._timeout_s = timeout_s
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        self._workers = [_Worker(self._command) for _ in range(workers)]
+        for worker in self._workers:
+            self._idle.put(worker)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="agon-verifier")
+        self._lock = threading.Lock()
+        self._is_closed = False
+        weakref.finalize(self, _kill_all, self._workers)
+
+    def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Reply]:
+        """Return one reply for each (gold, answer), in order."""
+        with self._lock:
+            assert not self._is_closed, "compare was called on a closed pool"
+            futures: list[Future[Reply]] = [self._threads.submit(self._one, gold, answer) for gold, answer in pairs]
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        """End every process and wait until it is gone. Checks still queued are dropped. May be called twice."""
+        with self._lock:
+            self._is_closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        _kill_all(self._workers)
+        self._threads.shutdown(wait=True)
+        for worker in self._workers:
+            worker.end()
+
+    def _one(self, gold: str, answer: str) -> Reply:
+        worker = self._idle.get()
+        try:
+            return worker.ask([gold, answer], self._timeout_s)
+        except OSError as error:
+            worker.end()
+            return Reply("error", f"the checking process could not be used: {error}", 0.0)
+        finally:
+            self._idle.put(worker)
+
+
+class _Worker:
+    """One child process, started on demand. Used by one thread at a time; only `kill` may come from another."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_killed = False
+
+    def ask(self, message: Any, timeout_s: float) -> Reply:
+        failure = self._start_if_needed()
+        if failure is not None:
+            self.end()
+            return Reply("error", failure, 0.0)
+        process = self._process
+        assert process is not None, "a worker that did not fail to start has a process"
+        start = time.monotonic()
+        _pipe(process.stdin).write(json.dumps(message).encode() + b"\n")
+        _pipe(process.stdin).flush()
+        line = _read_line(_pipe(process.stdout), timeout_s)
+        seconds = time.monotonic() - start
+        if line is None:
+            self.end()
+            return Reply("timeout", f"took longer than {timeout_s:g} s", seconds)
+        if not line:
+            code = process.wait()
+            self.end()
+            return Reply("error", f"the checking process ended (exit status {code})", seconds)
+        reply = json.loads(line)
+        return Reply(reply["outcome"], reply["reason"], seconds)
+
+    def kill(self) -> None:
+        """End the process for good; whoever reads from it sees the end of the stream and closes it."""
+        self._is_killed = True
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def end(self) -> None:
+        """End the process and close its pipes; the next pair starts another."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            _close(_pipe(process.stdin))
+            _close(_pipe(process.stdout))
+
+    def _start_if_needed(self) -> str | None:
+        """Start the process if there is none; return why it cannot be used."""
+        if self._is_killed:
+            return "the checks were stopped"
+        if self._process is not None and self._process.poll() is None:
+            return None
+        self.end()
+        self._process = process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_environment(),
+            start_new_session=True,
+        )
+        line = _read_line(_pipe(process.stdout), START_TIMEOUT_S)
+        if line is None:
+            return f"the checking process was not ready after {START_TIMEOUT_S:g} s"
+        if not line:
+            return f"the checking process did not start (exit status {process.wait()})"
+        reply = cast("dict[str, Any]", json.loads(line))
+        return None if reply.get("ready") else f"the checking process did not start: {reply.get('failed')}"
+
+
+def _kill_all(workers: list[_Worker]) -> None:
+    for worker in workers:
+        worker.kill()
+
+
+def _environment() -> dict[str, str]:
+    """A bare environment: no secrets, the modules this process can import, and one order of sympy's sets in every process."""
+    import agon
+
+    package_root = str(Path(agon.__file__).resolve().parents[1])
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
+    return kept | {
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys([package_root, *(path for path in sys.path if path)])),
+        "PYTHONHASHSEED": "0",
+        "PYTHONUTF8": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    assert pipe is not None, "the process was started with pipes"
+    return pipe
+
+
+def _close(pipe: IO[bytes]) -> None:
+    try:
+        pipe.close()
+    except OSError:
+        # What was still to be written has no reader any more.
+        return
+
+
+def _read_line(pipe: IO[bytes], timeout_s: float) -> bytes | None:
+    """One line, empty at the end of the stream, None if it has not come in time."""
+    deadline = time.monotonic() + timeout_s
+    line = b""
+    with selectors.DefaultSelector() as selector:  # select.select fails beyond file number 1,024
+        selector.register(pipe, selectors.EVENT_READ)
+        while not line.endswith(b"\n"):
+            remaining = deadline - time.monotonic()
+            if remaining <= 0 or not selector.select(remaining):
+                return None
+            chunk = os.read(pipe.fileno(), 65_536)
+            if not chunk or len(line) > _MAX_LINE:
+                return b""
+            line += chunk
+    return line

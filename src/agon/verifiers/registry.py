@@ -1,0 +1,125 @@
+"""One border for every verifier: completions in, verdicts out."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+
+from agon.answers import extract_answer
+from agon.config import VerifierSettings
+from agon.errors import VerifierError
+from agon.records import AnswerStyle, Completion, Problem, Verdict
+from agon.verifiers.exact import check_exact
+from agon.verifiers.expression import check_expression
+from agon.verifiers.math import MathChecker
+from agon.verifiers.numeric import check_numeric
+
+# Below this many checks a single failure would already be too large a share.
+MIN_CHECKS = 50
+
+
+class Verifiers:
+    """Checks completions by the verifier that each problem names, and counts outcomes.
+
+    Outcomes: a completion that reached its cap is `truncated`, whatever its text says; one without a finished answer is `unparsed`;
+    a failure of the checker itself is `error`, never raised and never taken for wrong. Safe from any thread.
+    """
+
+    def __init__(self, settings: VerifierSettings) -> None:
+        self._max_error_share = settings.max_error_share
+        self._math = MathChecker(settings)
+        self._counts: Counter[str] = Counter()
+        self._last_error = ""
+        self._lock = threading.Lock()
+
+    def verify(self, pairs: Sequence[tuple[Problem, Completion]], style: AnswerStyle) -> list[Verdict]:
+        """Return one verdict for each (problem, completion), in order."""
+        answers = [
+            None if completion.is_truncated else extract_answer(completion.text, style) for _, completion in pairs
+        ]
+        verdicts = [
+            _check(problem, completion, answer) for (problem, completion), answer in zip(pairs, answers, strict=True)
+        ]
+        to_math = [(pairs[i][0].gold, answer) for i, answer in enumerate(answers) if answer and verdicts[i] is None]
+        checked = iter(self._check_math(to_math))
+        done = [next(checked) if verdict is None else verdict for verdict in verdicts]
+        self._count(done)
+        return done
+
+    @property
+    def outcome_counts(self) -> dict[str, int]:
+        """How often each outcome occurred so far."""
+        with self._lock:
+            return dict(self._counts)
+
+    @property
+    def num_checked(self) -> int:
+        """Verdicts given so far."""
+        return sum(self.outcome_counts.values())
+
+    @property
+    def num_errors(self) -> int:
+        """Verdicts that failed by the checker's own fault."""
+        return self.outcome_counts.get("error", 0)
+
+    def check_error_share(self) -> None:
+        """Make sure that verdicts can be trusted.
+
+        Raises:
+            VerifierError: of at least `MIN_CHECKS` checks, more than `verifier.max_error_share` failed by the checker's own fault.
+        """
+        checked, errors = self.num_checked, self.num_errors
+        if checked >= MIN_CHECKS and errors > self._max_error_share * checked:
+            raise VerifierError(
+                f"{errors} of {checked} checks failed by the checker's own fault (last: {self._last_error}); "
+                f"verifier.max_error_share allows {self._max_error_share:g}: mend the cause, or raise the limit"
+            )
+
+    def close(self) -> None:
+        """End worker processes."""
+        self._math.close()
+
+    def _check_math(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
+        try:
+            return self._math.check(pairs)
+        except Exception as error:  # as in _check
+            return [_failure(gold, answer, error) for gold, answer in pairs]
+
+    def _count(self, verdicts: list[Verdict]) -> None:
+        with self._lock:
+            for verdict in verdicts:
+                self._counts[verdict.outcome] += 1
+                if verdict.outcome == "error":
+                    self._last_error = verdict.reason
+
+
+def open_verifiers(settings: VerifierSettings) -> Verifiers:
+    """Open the checkers. Worker processes start with the first answer that needs one."""
+    return Verifiers(settings)
+
+
+def _check(problem: Problem, completion: Completion, answer: str | None) -> Verdict | None:
+    """The verdict, None for an answer that the math checker has to decide."""
+    if completion.is_truncated:
+        return Verdict("truncated", 0.0, "the cap on tokens was reached", gold=problem.gold)
+    if answer is None:
+        return Verdict("unparsed", 0.0, "no finished answer", gold=problem.gold)
+    try:
+        match problem.verifier:
+            case "math":
+                return None
+            case "expression":
+                return check_expression(problem, answer)
+            case "numeric":
+                return check_numeric(problem.gold, answer)
+            case "exact":
+                return check_exact(problem.gold, answer)
+            case _:
+                return Verdict("error", 0.0, f"no verifier is called {problem.verifier!r}", answer, problem.gold)
+    except Exception as error:  # whatever fails here is the checker's own fault, and becomes a counted outcome
+        return _failure(problem.gold, answer, error)
+
+
+def _failure(gold: str, answer: str, error: Exception) -> Verdict:
+    return Verdict("error", 0.0, f"{type(error).__name__}: {error}"[:200], answer, gold)
