@@ -57,8 +57,9 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Everything a report is made of. `missing` are runs that a parent folder names but that have not begun."""
+    """Everything a report is made of. `title` names the folders asked for; `missing` are runs that a parent folder names but that have not begun."""
 
+    title: str
     runs: tuple[Run, ...]
     evaluations: tuple[Evaluation, ...]
     missing: tuple[str, ...]
@@ -85,7 +86,8 @@ def collect(paths: Sequence[Path]) -> Collected:
     for path in dict.fromkeys(paths):
         if folder_kind(path) == "parent":
             evaluations += [_read_evaluation(file, None) for file in evaluation_files(path)]
-    return Collected(tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
+    title = ", ".join(_distinct_names(list(dict.fromkeys(paths))))
+    return Collected(title, tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
 
 
 def last_training_matches(run: Run) -> tuple[int, Path] | None:

@@ -16,7 +16,7 @@ from agon.report.collect import Collected, Run
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
 from agon.report.reader import MAX_CHARACTERS, evaluation_shelves, training_shelves
-from agon.report.tables import budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
+from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 
 _DASH = "–"
 
@@ -25,15 +25,17 @@ def render(collected: Collected) -> str:
     """Return the page."""
     of_evaluations = evaluation_shelves(collected)
     shelves = [shelf for shelf in of_evaluations if shelf is not None] + training_shelves(collected)
+    results = result_rows(collected.evaluations)
     page = (
         _environment()
         .get_template("report.html.j2")
         .render(
             asset=_asset,
             version=agon.__version__,
-            title=", ".join(run.name for run in collected.runs) or "no runs",
+            title=collected.title,
             warnings=general_warnings(collected),
-            results=result_rows(collected.evaluations),
+            results=results,
+            axis=axis_of(results),
             legend=interval_legend(collected.evaluations),
             seeds=_evaluation_seeds(collected),
             exchange=exchange_rows(collected.evaluations, of_evaluations),

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from agon.records import Attempt, Match, Summary
 from agon.report.collect import Collected, last_training_matches
@@ -28,6 +28,7 @@ class Shelf:
     """The matches of one evaluation: those in the page, how many there are in all, and every cell's count over all."""
 
     title: str
+    kind: Literal["evaluation", "training"]
     matches: list[dict[str, Any]]
     prompts: dict[str, str]
     counts: CellCounts
@@ -41,6 +42,7 @@ class Shelf:
         """Turn the shelf into plain JSON types."""
         return {
             "title": self.title,
+            "kind": self.kind,
             "matches": self.matches,
             "prompts": self.prompts,
             "total": self.counts.total,
@@ -58,7 +60,7 @@ def evaluation_shelves(collected: Collected) -> list[Shelf | None]:
     return [
         None
         if evaluation.matches_path is None
-        else fill_shelf(evaluation.label, evaluation.matches(), max_matches=MAX_MATCHES, max_bytes=budget)
+        else fill_shelf(evaluation.label, "evaluation", evaluation.matches(), max_matches=MAX_MATCHES, max_bytes=budget)
         for evaluation in collected.evaluations
     ]
 
@@ -73,13 +75,19 @@ def training_shelves(collected: Collected) -> list[Shelf]:
             title = f"{run.name}: training, step {step}"
             shelves.append(
                 fill_shelf(
-                    title, read_matches(path), max_matches=MAX_TRAINING_MATCHES, max_bytes=_bytes_each(collected)
+                    title,
+                    "training",
+                    read_matches(path),
+                    max_matches=MAX_TRAINING_MATCHES,
+                    max_bytes=_bytes_each(collected),
                 )
             )
     return shelves
 
 
-def fill_shelf(title: str, matches: Iterable[Match], *, max_matches: int, max_bytes: int) -> Shelf:
+def fill_shelf(
+    title: str, kind: Literal["evaluation", "training"], matches: Iterable[Match], *, max_matches: int, max_bytes: int
+) -> Shelf:
     """Count every match, and keep the first ones up to both limits."""
     kept: list[dict[str, Any]] = []
     prompts: dict[str, str] = {}
@@ -96,7 +104,7 @@ def fill_shelf(title: str, matches: Iterable[Match], *, max_matches: int, max_by
             kept.append(entry)
         if not prompts:
             prompts = {attempt.role: shorten(attempt.prompt.text) for attempt in match.attempts}
-    return Shelf(title, kept, prompts, CellCounts.of(counter))
+    return Shelf(title, kind, kept, prompts, CellCounts.of(counter))
 
 
 def shorten(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ _MANY_TRUNCATED = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One evaluation in the result table. `whisker` places point and interval on an axis from 0 to 100."""
+    """One evaluation in the result table."""
 
     label: str
     run: str | None
@@ -31,10 +32,17 @@ class ResultRow:
     pass_at_k: Mapping[str, float]
     notes: tuple[str, ...]
 
-    @property
-    def whisker(self) -> tuple[float, float, float]:
-        """Low end, point and high end."""
-        return 100 * self.low, 100 * self.accuracy, 100 * self.high
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The part of 0..1 that the interval plots show."""
+
+    low: float
+    high: float
+
+    def place(self, value: float) -> float:
+        """Return where a value stands, from 0 (left end) to 100 (right end)."""
+        return round(100 * (value - self.low) / (self.high - self.low), 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,13 @@ def result_rows(evaluations: Sequence[Evaluation]) -> list[ResultRow]:
         )
         for evaluation in evaluations
     ]
+
+
+def axis_of(rows: Sequence[ResultRow]) -> Axis:
+    """Return the tenths that hold every interval."""
+    if not rows:
+        return Axis(0.0, 1.0)
+    return Axis(math.floor(10 * min(row.low for row in rows)) / 10, math.ceil(10 * max(row.high for row in rows)) / 10)
 
 
 def interval_legend(evaluations: Sequence[Evaluation]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import agon
 from agon.errors import RunError
-from agon.runs.atomic import atomic_write_text
+from agon.runs.atomic import atomic_write_bytes
 from agon.runs.redact import redact
 
 FORMAT_VERSION = 1
@@ -143,4 +143,6 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     Raises:
         RunError: the place cannot be written to.
     """
-    atomic_write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    # Half of a surrogate pair can stand in JSON, but not in strict UTF-8.
+    atomic_write_bytes(path, text.encode(errors="surrogatepass"))

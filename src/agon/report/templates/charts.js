@@ -39,8 +39,8 @@
   }
 
   // Mean over a centred window of the numbers that exist.
-  function smooth(values) {
-    if (smoothing <= 1) return values;
+  function smooth(values, chart) {
+    if (smoothing <= 1 || chart.unit === "per step") return values;
     const half = (smoothing - 1) / 2;
     return values.map((value, at) => {
       if (value === null) return null;
@@ -53,9 +53,9 @@
     const rough = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-    const out = [];
-    for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + step * 1e-9; at += step) out.push(Math.abs(at) < step * 1e-9 ? 0 : at);
-    return out;
+    const first = Math.ceil(low / step - 1e-9);
+    const last = Math.floor(high / step + 1e-9);
+    return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => (first + at) * step);
   }
 
   const show = (value) => {
@@ -69,7 +69,7 @@
   function linesOf(chart) {
     return data.runs.flatMap((run, index) => hidden.has(index) ? [] : chart.lines.flatMap((line, order) => {
       const raw = run.series[line.metric];
-      return raw ? [{ run, index, order, name: line.name, raw, values: smooth(raw) }] : [];
+      return raw ? [{ run, index, order, name: line.name, raw, values: smooth(raw, chart) }] : [];
     }));
   }
 
@@ -77,8 +77,10 @@
     const numbers = lines.flatMap((line) => line.values).filter((value) => value !== null);
     let low = Math.min(...numbers);
     let high = Math.max(...numbers);
-    if (chart.unit === "share" || chart.unit === "tokens") low = 0;
-    if (low === high) { low -= Math.abs(low) * 0.05 || 0.5; high += Math.abs(high) * 0.05 || 0.5; }
+    // From zero where that costs no more than half of the height.
+    if (low > 0 && low < high / 2) low = 0;
+    // Means of equal numbers differ by rounding: that is no range to draw.
+    if (high - low <= 1e-9 * Math.max(Math.abs(low), Math.abs(high))) { low -= Math.abs(low) * 0.05 || 0.5; high += Math.abs(high) * 0.05 || 0.5; }
     const room = (high - low) * 0.05;
     const top = chart.unit === "share" ? Math.min(1.02, high + room) : high + room;
     return [low === 0 ? 0 : low - room, top];
@@ -132,7 +134,7 @@
       }
       for (const line of lines) {
         const style = `stroke: ${colour(line.index)}`;
-        if (smoothing > 1) canvas.append(svg("path", { class: "raw", style, d: path(line.run.steps, line.raw.map((value) => value === null ? null : Math.min(high, Math.max(low, value))), x, y) }));
+        if (line.values !== line.raw) canvas.append(svg("path", { class: "raw", style, d: path(line.run.steps, line.raw.map((value) => value === null ? null : Math.min(high, Math.max(low, value))), x, y) }));
         canvas.append(svg("path", { class: "curve", style, "stroke-dasharray": dash(line.order), "stroke-linecap": dash(line.order) ? "butt" : "round", d: path(line.run.steps, line.values, x, y) }));
       }
       canvas.setAttribute("aria-label", `${chart.title} by step. ` + lines.map((line) => `${line.run.name} ${line.name}: from ${show(line.values.find((value) => value !== null))} to ${show(line.values.findLast((value) => value !== null))}`).join(". "));
@@ -155,8 +157,9 @@
       }
       tip.replaceChildren(make("table", {}, body));
       tip.hidden = false;
-      const place = (x(step) / width) * canvas.clientWidth + canvas.offsetLeft;
-      tip.style.top = `${canvas.offsetTop + 8}px`;
+      const [inner, outer] = [canvas.getBoundingClientRect(), figure.getBoundingClientRect()];
+      const place = (x(step) / width) * inner.width + inner.left - outer.left;
+      tip.style.top = `${inner.top - outer.top + 8}px`;
       const onRight = place < figure.clientWidth / 2;
       tip.style.left = onRight ? `${place + 10}px` : "auto";
       tip.style.right = onRight ? "auto" : `${figure.clientWidth - place + 10}px`;

@@ -128,5 +128,10 @@
     else if (step !== undefined) { event.preventDefault(); go(state.at + step); }
   });
 
-  if (shelves.length) { fillFilters(); update(); }
+  // Begin where there is an exchange to read: the last evaluation, rows run from the weakest control up.
+  const exchanges = shelves.findLastIndex((shelf) => shelf.kind === "evaluation" && shelf.matches.some((match) => match.challenge));
+  state.shelf = Math.max(0, exchanges);
+  shelfSelect.value = state.shelf;
+  fillFilters();
+  update();
 })();

@@ -36,6 +36,6 @@ function sortBy(table, heading) {
     if (typeof x !== typeof y) return typeof x === "number" ? 1 : -1;
     return x.localeCompare(y);
   };
-  const sorted = [...table.tBodies[0].rows].sort(compare);
-  table.tBodies[0].append(...(down ? sorted.reverse() : sorted));
+  const sign = down ? -1 : 1;
+  table.tBodies[0].append(...[...table.tBodies[0].rows].sort((a, b) => sign * compare(a, b)));
 }

@@ -1,0 +1,110 @@
+import json
+
+import pytest
+
+from agon.report.collect import collect
+from agon.report.reader import evaluation_shelves
+from agon.report.tables import (
+    Axis,
+    axis_of,
+    budget_rows,
+    exchange_rows,
+    general_warnings,
+    interval_legend,
+    result_rows,
+)
+from agon.runs import write_evaluation
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_conversion_and_regression_agree_with_the_matches_they_are_shown_beside(parent):
+    collected = collect([parent])
+    rows = exchange_rows(collected.evaluations, evaluation_shelves(collected))
+    assert [row.label for row in rows] == ["moa-untrained", "grpo-self-cascade", "cooperative", "agon"]
+    for row in rows:
+        assert row.conversion.value == pytest.approx(row.conversion.hits / row.conversion.of)
+        assert row.regression.value == pytest.approx(row.regression.hits / row.regression.of)
+        assert row.counts.total == 20
+        assert row.blind_second.value == 0.27
+    assert rows[-1].bonus_effective > 0
+    assert rows[0].bonus_effective is None
+
+
+def test_an_interval_of_a_rate_is_shown_where_the_evaluation_gives_one(parent):
+    edit(parent / "agon" / "evaluations" / "agon.json", intervals={"conversion": {"low": 0.2, "high": 0.5}})
+    collected = collect([parent])
+    rows = exchange_rows(collected.evaluations, evaluation_shelves(collected))
+    assert rows[-1].conversion.interval == {"low": 0.2, "high": 0.5}
+    assert rows[-1].regression.interval is None
+
+
+def test_the_budget_is_what_the_metrics_and_settings_say(parent):
+    rows = {row.name: row for row in budget_rows(collect([parent]).runs)}
+    run = next(run for run in collect([parent]).runs if run.name == "agon")
+    # 16 rollouts of 16 problems in 12 steps.
+    assert (rows["agon"].rollouts_per_problem, rows["agon"].rollouts) == (16.0, 3072)
+    assert rows["agon"].learned == sum(
+        row["draft/tokens_learned"] + row["challenge/tokens_learned"] for row in run.metrics
+    )
+    assert rows["agon"].wall_s == pytest.approx(12 * 0.55)
+    # Half of the rollouts are drafts, half challenges.
+    mean = sum(row["draft/tokens_mean"] + row["challenge/tokens_mean"] for row in run.metrics) / 24
+    assert rows["agon"].generated == pytest.approx(3072 * mean, abs=1)
+
+
+def test_nothing_forbids_comparing_rows_of_one_quickstart(parent):
+    assert general_warnings(collect([parent])) == []
+
+
+def test_other_problems_other_budgets_and_missing_or_unfinished_runs_are_told(parent, fake):
+    edit(parent / "agon" / "evaluations" / "agon.json", per_problem=[{"id": "x", "correct": [True]}])
+    edit(parent / "grpo" / "evaluations" / "grpo.json", split="dev")
+    config = json.loads((parent / "agon" / "config.json").read_text())
+    config["train"]["steps"] = 50
+    (parent / "agon" / "config.json").write_text(json.dumps(config))
+    lines = (
+        (parent / "cooperative" / "metrics.jsonl")
+        .read_text()
+        .replace('"rollouts_per_problem": 16.0', '"rollouts_per_problem": 32')
+    )
+    (parent / "cooperative" / "metrics.jsonl").write_text(lines)
+    (parent / "grpo-doubled-cap" / "manifest.json").unlink()
+    text = "\n".join(general_warnings(collect([parent])))
+    assert "grpo-doubled-cap has not begun" in text
+    assert "rows on countdown-lite, test were measured on different problems" in text
+    assert "rows come from different problem sets (countdown-lite (test), countdown-lite (dev))" in text
+    assert "different numbers of rollouts per problem and step (16, 32)" in text
+    assert "agon has done 12 of 50 steps" in text
+
+
+def test_few_problems_truncation_and_checker_errors_are_warned_of(parent):
+    edit(parent / "agon" / "evaluations" / "agon.json", truncated_share=0.38, outcomes={"correct": 10, "error": 3})
+    notes = " ".join(result_rows(collect([parent]).evaluations)[-1].notes)
+    assert "the checker failed on 3 answers" in notes
+    assert "38 % of the stages were cut off at the token cap" in notes
+    assert "only 20 problems" in notes
+
+
+def test_intervals_of_several_kinds_are_each_told(parent, fake):
+    result = json.loads((parent / "agon" / "evaluations" / "agon.json").read_text())
+    result |= {
+        "label": "agon-4",
+        "samples": 4,
+        "interval": {**result["interval"], "kind": "cluster-bootstrap", "level": 0.9},
+    }
+    write_evaluation(parent / "agon", "agon-4", result)
+    assert interval_legend(collect([parent]).evaluations) == [
+        "95 % interval: clopper-pearson, resampling unit: problem",
+        "90 % interval: cluster-bootstrap, resampling unit: problem",
+    ]
+
+
+def test_the_axis_holds_every_interval_in_tenths(parent):
+    rows = result_rows(collect([parent]).evaluations)
+    axis = axis_of(rows)
+    assert all(0 <= axis.place(row.low) <= axis.place(row.accuracy) <= axis.place(row.high) <= 100 for row in rows)
+    assert Axis(0.2, 0.7).place(0.45) == 50
+    assert axis_of([]) == Axis(0.0, 1.0)
