@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 from agon.config import ModelSettings
 from agon.errors import ConfigError, ModelError
 from agon.model.locate import find_model_folder
+from agon.model.memory import keep_freed_memory
 
 # Turn ends that some tokenizers know and no configuration names.
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<turn|>", "<|end|>", "<|end_of_text|>")
@@ -75,6 +76,8 @@ def load_base(settings: ModelSettings) -> Base:
         ConfigError: the device asked for is not there.
     """
     device = _device(settings.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     folder = find_model_folder(settings.base, settings.revision)
     config = _load_config(folder, settings)
     dtype = _dtype(settings.dtype, device)
@@ -125,7 +128,7 @@ def hash_parameters(model: nn.Module) -> str:
 
 def tensor_bytes(tensor: torch.Tensor) -> memoryview:
     """Return a tensor's bytes as they stand in memory."""
-    return memoryview(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().reshape(-1))
+    return tensor.detach().cpu().contiguous().view(torch.uint8).numpy().reshape(-1).data
 
 
 def _device(name: str) -> torch.device:
@@ -161,7 +164,7 @@ def _load_weights(folder: Path, config: Any, settings: ModelSettings, dtype: tor
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # its table of missing keys is told as an error below
     try:
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=config,
             dtype=dtype,
@@ -175,6 +178,7 @@ def _load_weights(folder: Path, config: Any, settings: ModelSettings, dtype: tor
         ) from None
     finally:
         transformers_logging.set_verbosity(verbosity)
+    model, info = loaded
     for kind in ("missing_keys", "mismatched_keys"):
         if info[kind]:
             keys = sorted(str(key) for key in info[kind])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -91,10 +92,10 @@ def _draw_orthogonal(site: Site, name: str, generator: torch.Generator) -> None:
     if rank % 2:
         raise ConfigError(f'adapter.rank is {rank}, but adapter.init = "orthogonal" splits it in two: use an even rank')
     # float64, so that B·A is zero to the last bits of float32.
-    draw = {"generator": generator, "dtype": torch.float64}
-    rotation, _ = torch.linalg.qr(torch.randn(rank, rank, **draw))
-    down = torch.randn(inputs, rank // 2, **draw).mm(rotation[0::2]).T / 10.0
-    up = torch.randn(outputs, rank // 2, **draw).mm(rotation[1::2]) / 10.0
+    draw = partial(torch.randn, generator=generator, dtype=torch.float64)
+    rotation, _ = torch.linalg.qr(draw(rank, rank))
+    down = draw(inputs, rank // 2).mm(rotation[0::2]).T / 10.0
+    up = draw(outputs, rank // 2).mm(rotation[1::2]) / 10.0
     _put(site.down(name), down)
     _put(site.up(name), up)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -58,7 +58,8 @@ def find_sites(model: nn.Module) -> list[Site]:
             raise ModelError(
                 f"adapter.targets takes in {path}, a {type(base_layer).__name__}: only linear layers can be adapted"
             )
-        sites.append(Site(path=path, layer=module, base_layer=base_layer, weight=base_layer.weight))
+        weight = cast(nn.Parameter, base_layer.weight)
+        sites.append(Site(path=path, layer=module, base_layer=base_layer, weight=weight))
     if not sites:
         raise ModelError("adapter.targets matches no layer of the base: name its linear layers, or use all-linear")
     return sites
@@ -77,21 +78,21 @@ def merged_weights(sites: Sequence[Site], name: str) -> list[Tensor]:
 def mount_bare(sites: Sequence[Site]) -> None:
     """Let every layer compute with the base weight alone."""
     for site in sites:
-        site.base_layer._parameters["weight"] = site.weight
+        _place(site, site.weight)
         site.layer.forward = site.base_layer.forward
 
 
 def mount_merged(sites: Sequence[Site], weights: Sequence[Tensor]) -> None:
     """Put frozen merged weights where the base weights stand; the base weights themselves are not touched."""
     for site, weight in zip(sites, weights, strict=True):
-        site.base_layer._parameters["weight"] = nn.Parameter(weight, requires_grad=False)
+        _place(site, nn.Parameter(weight, requires_grad=False))
         site.layer.forward = site.base_layer.forward
 
 
 def mount_split(sites: Sequence[Site], name: str) -> None:
     """Compute base and adapter apart, the factors cast to the base's number format; gradients reach the factors."""
     for site in sites:
-        site.base_layer._parameters["weight"] = site.weight
+        _place(site, site.weight)
         factors = (site.down(name), site.up(name))
         half = tuple(factor.detach().to(site.weight.dtype) for factor in factors)
         bias = site.base_layer.bias
@@ -101,7 +102,7 @@ def mount_split(sites: Sequence[Site], name: str) -> None:
 def mount_trainable(sites: Sequence[Site], name: str, weights: Sequence[Tensor]) -> None:
     """Compute with merged weights, and send the gradient through them into the factors."""
     for site, weight in zip(sites, weights, strict=True):
-        site.base_layer._parameters["weight"] = site.weight
+        _place(site, site.weight)
         bias = site.base_layer.bias
         site.layer.forward = partial(_merged_linear, site.down(name), site.up(name), site.scale(name), weight, bias)
 
@@ -109,14 +110,19 @@ def mount_trainable(sites: Sequence[Site], name: str, weights: Sequence[Tensor])
 def mount_peft(sites: Sequence[Site], name: str) -> None:
     """Let PEFT's own forward compute, dropout included."""
     for site in sites:
-        site.base_layer._parameters["weight"] = site.weight
+        _place(site, site.weight)
         site.layer.__dict__.pop("forward", None)
         site.layer.set_adapter([name])
         site.layer.lora_dropout.train()
 
 
+def _place(site: Site, weight: nn.Parameter) -> None:
+    """Put a weight where the layer looks for it. Plain assignment would go through a slow registration each time."""
+    site.base_layer._parameters["weight"] = weight  # pyright: ignore[reportPrivateUsage]
+
+
 def _merged_linear(down: Tensor, up: Tensor, scale: float, weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    return _MergedLinear.apply(x, down, up, scale, weight, bias)  # type: ignore[no-any-return]
+    return _MergedLinear.apply(x, down, up, scale, weight, bias)
 
 
 def _split_linear(
@@ -129,7 +135,7 @@ def _split_linear(
     bias: Tensor | None,
     x: Tensor,
 ) -> Tensor:
-    return _SplitLinear.apply(x, down, up, half_down, half_up, scale, weight, bias)  # type: ignore[no-any-return]
+    return _SplitLinear.apply(x, down, up, half_down, half_up, scale, weight, bias)
 
 
 class _MergedLinear(torch.autograd.Function):

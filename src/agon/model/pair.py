@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,7 @@ class AdapterPair:
     # --- switching
 
     @contextmanager
-    def sampling(self, name: str | None) -> Iterator[Any]:
+    def sampling(self, name: str | None) -> Generator[Any]:
         """Let the model compute with adapter `name`, frozen, or as the bare base (None); yields the model."""
         with self._lock:
             assert self._training is None, f"sampling inside training({self._training!r}) would mix their weights"
@@ -144,7 +144,7 @@ class AdapterPair:
                 self._check_base()
 
     @contextmanager
-    def training(self, name: str) -> Iterator[Any]:
+    def training(self, name: str) -> Generator[Any]:
         """Let adapter `name`, and nothing else, get gradients; yields the model.
 
         The optimiser may step inside, once, after the last forward pass: merged weights are built on entry.
@@ -289,11 +289,11 @@ def _stamp(tensors: Sequence[Tensor]) -> _Stamp:
 
 
 def _lora_config(settings: AdapterSettings, base_name: str) -> LoraConfig:
-    targets = settings.targets if settings.targets == "all-linear" else list(settings.targets)
+    targets = settings.targets if isinstance(settings.targets, str) else list(settings.targets)
     alpha = int(settings.alpha) if settings.alpha.is_integer() else settings.alpha
     return LoraConfig(
         r=settings.rank,
-        lora_alpha=alpha,  # type: ignore[arg-type]
+        lora_alpha=alpha,  # pyright: ignore[reportArgumentType] - PEFT scales by any number
         lora_dropout=settings.dropout,
         target_modules=targets,
         bias="none",

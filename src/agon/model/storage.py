@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from peft import LoraConfig
@@ -118,7 +118,7 @@ def _read_config(folder: Path) -> LoraConfig:
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if raw.get("peft_type") != "LORA":
             raise ModelError(f"{folder} is a {raw.get('peft_type')} adapter: agon uses LORA adapters only")
-        config = LoraConfig.from_peft_type(**raw)
+        config = cast(LoraConfig, LoraConfig.from_peft_type(**raw))
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(f"{path} cannot be used ({error}): save the adapter again with PEFT") from None
     used = [key for key in _UNSUPPORTED if getattr(config, key, None)]

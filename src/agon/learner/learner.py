@@ -1,0 +1,244 @@
+"""One optimiser step (or a few) of one adapter on its own stream of completions."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import AdamW
+
+from agon.config import TrainSettings
+from agon.errors import ConfigError, DivergedError, EngineError, ModelError
+from agon.learner.dump import write_batch
+from agon.learner.forward import activation_checkpointing, can_pack, score
+from agon.learner.logprobs import TokenLogprobs, output_head
+from agon.learner.losses import LOSSES, ScoredTokens, StepCounts, importance_weights
+from agon.learner.optimizer import learning_rate, load_optimizer_state, make_optimizer, optimizer_state
+from agon.learner.packing import MicroBatch, Sample, make_microbatches
+from agon.learner.report import Tally, UpdateReport
+from agon.model.pair import AdapterPair
+from agon.records import ADAPTERS
+from agon.seeding import stream_seed
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A micro-batch with its tokens' logprobs from before the step, where more than one update needs them."""
+
+    batch: MicroBatch
+    old_logprobs: Tensor | None
+
+
+class Learner:
+    """Updates adapters. Each has an AdamW of its own, so that neither can move the other.
+
+    Samples with zero advantage are not computed but counted in every denominator; masked ones are in neither. With one
+    minibatch the update is on-policy: rho is 1, and logprobs come from the one forward pass that is needed anyway.
+    """
+
+    def __init__(
+        self,
+        pair: AdapterPair,
+        settings: TrainSettings,
+        *,
+        temperature: float,
+        max_completion_tokens: int | None = None,
+    ) -> None:
+        """Check that the base can be learned on.
+
+        `max_completion_tokens` is the constant that `dr_grpo` divides by; no other loss needs it.
+
+        Raises:
+            ConfigError: `dr_grpo` without `max_completion_tokens`.
+            ModelError: the base's output layer is of a kind the learner does not know.
+        """
+        if settings.loss == "dr_grpo" and max_completion_tokens is None:
+            raise ConfigError(
+                'train.loss is "dr_grpo", which divides by the cap on completions: give max_completion_tokens'
+            )
+        self._pair = pair
+        self._settings = settings
+        self._temperature = temperature
+        self._max_tokens = max_completion_tokens or 1
+        self._head = output_head(pair.base.model)
+        self._is_packed = can_pack(pair.base)
+        self._optimizers: dict[str, AdamW] = {}
+        self._checked: set[str] = set()
+        self._loss = LOSSES[settings.loss]
+        self._clip_low = self._loss.clip_low if settings.clip_low is None else settings.clip_low
+        self._clip_high = self._loss.clip_high if settings.clip_high is None else settings.clip_high
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether sequences are packed (else padded by length)."""
+        return self._is_packed
+
+    def update(self, adapter: str, samples: Sequence[Sample], *, step: int, total_steps: int) -> UpdateReport:
+        """Let `adapter` learn from its samples: `train.minibatches` optimiser steps, or none where there is no signal.
+
+        Raises:
+            DivergedError: a loss or gradient is not finite; no weight has changed by it.
+            EngineError: engine and learner disagree by more than `train.max_logprob_gap` on average.
+        """
+        _check_samples(samples)
+        parts = self._settings.minibatches
+        rate = learning_rate(self._settings, step=step, total_steps=total_steps)
+        tally = Tally(learning_rate=rate)
+        # Every minibatch takes its share of each group: samples come group by group.
+        minibatches = [range(start, len(samples), parts) for start in range(parts)]
+        prepared = [self._prepare(samples, indices) for indices in minibatches]
+        if parts > 1:
+            prepared = [self._with_old_logprobs(adapter, batches) for batches in prepared]
+        for indices, batches in zip(minibatches, prepared, strict=True):
+            counts = self._counts(samples, indices)
+            tally.count(counts)
+            if not batches:
+                tally.num_skipped_steps += 1
+                continue
+            with _dropout_stream(self._pair, stream_seed(self._settings.seed, "dropout", adapter, step)):
+                self._step(adapter, batches, counts, rate, tally)
+        return tally.report()
+
+    def state(self) -> dict[str, dict[str, Tensor]]:
+        """Return each adapter's optimiser moments and step counts, by name (no copies)."""
+        return {name: optimizer_state(self._optimizer(name), list(self._pair.state(name))) for name in ADAPTERS}
+
+    def load_state(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Restore what `state` returned.
+
+        Raises:
+            ModelError: names the adapter or tensor that does not fit.
+        """
+        for adapter, tensors in state.items():
+            load_optimizer_state(self._optimizer(adapter), list(self._pair.state(adapter)), tensors)
+
+    def save_batch(self, folder: Path, samples: Sequence[Sample]) -> Path:
+        """Write samples into `folder` for a post-mortem and return the folder."""
+        return write_batch(folder, samples)
+
+    # --- preparing
+
+    def _prepare(self, samples: Sequence[Sample], indices: Sequence[int]) -> list[_Scored]:
+        active = [index for index in indices if not samples[index].is_masked and samples[index].advantage != 0.0]
+        budget = self._settings.tokens_per_microbatch
+        device = self._pair.base.device
+        batches = make_microbatches(samples, active, budget=budget, is_packed=self._is_packed, device=device)
+        return [_Scored(batch, None) for batch in batches]
+
+    def _counts(self, samples: Sequence[Sample], indices: Sequence[int]) -> StepCounts:
+        counted = [samples[index] for index in indices if not samples[index].is_masked]
+        num_tokens = sum(len(sample.completion_ids) for sample in counted)
+        return StepCounts(num_tokens=num_tokens, num_sequences=len(counted), max_tokens=self._max_tokens)
+
+    @torch.no_grad()
+    def _with_old_logprobs(self, adapter: str, scored: Sequence[_Scored]) -> list[_Scored]:
+        with self._pair.sampling(adapter) as model:
+            return [_Scored(item.batch, self._score(model, item.batch).logprobs) for item in scored]
+
+    def _score(self, model: Any, batch: MicroBatch) -> TokenLogprobs:
+        chunk = self._settings.logprob_chunk
+        return score(model, batch, self._head, temperature=self._temperature, chunk=chunk)
+
+    # --- one optimiser step
+
+    def _step(self, adapter: str, scored: Sequence[_Scored], counts: StepCounts, rate: float, tally: Tally) -> None:
+        optimizer = self._optimizer(adapter)
+        optimizer.zero_grad(set_to_none=True)
+        loss = torch.zeros((), device=self._pair.base.device)
+        is_on = self._settings.gradient_checkpointing
+        try:
+            with self._pair.training(adapter) as model:
+                with activation_checkpointing(model, is_on=is_on):
+                    for item in scored:
+                        loss += self._backward(model, item, counts, tally)
+                norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)
+                self._check(adapter, loss, norm, tally)
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.step()
+        finally:
+            # A gradient left behind would move the adapter at the next step of any optimiser that holds it.
+            optimizer.zero_grad(set_to_none=True)
+        self._pair.count_step(adapter)
+        tally.add_step(loss=float(loss), grad_norm=float(norm))
+
+    def _backward(self, model: Any, item: _Scored, counts: StepCounts, tally: Tally) -> Tensor:
+        batch = item.batch
+        out = self._score(model, batch)
+        old = out.logprobs.detach() if item.old_logprobs is None else item.old_logprobs
+        weights = importance_weights(old, batch.behavior_logprobs, self._settings.importance_cap)
+        tokens = ScoredTokens(
+            logprobs=out.logprobs,
+            old_logprobs=old,
+            weights=weights,
+            advantages=batch.advantages[batch.rows],
+            rows=batch.rows,
+            lengths=batch.lengths,
+        )
+        terms = self._loss.function(tokens, counts, self._clip_low, self._clip_high)
+        terms.loss.backward()
+        tally.add_tokens(tokens, batch.behavior_logprobs, out.entropies, terms.is_clipped)
+        return terms.loss.detach()
+
+    def _check(self, adapter: str, loss: Tensor, norm: Tensor, tally: Tally) -> None:
+        if not (math.isfinite(float(loss)) and math.isfinite(float(norm))):
+            raise DivergedError(
+                f"the loss of adapter {adapter} is {float(loss):g} and its gradient norm {float(norm):g}: no weight was changed; "
+                "lower train.learning_rate, or look at the batch"
+            )
+        gap = tally.mean_gap
+        if gap > self._settings.max_logprob_gap:
+            raise EngineError(
+                f"engine and learner disagree by {gap:.3g} nats a token on adapter {adapter} (train.max_logprob_gap is "
+                f"{self._settings.max_logprob_gap:g}): the engine may hold a stale adapter"
+            )
+        if adapter not in self._checked:
+            self._checked.add(adapter)
+            _warn_of_untrained_layers(self._pair, adapter)
+
+    def _optimizer(self, adapter: str) -> AdamW:
+        if adapter not in ADAPTERS:
+            raise ModelError(f"adapter {adapter!r} is frozen: only {' and '.join(ADAPTERS)} learn")
+        if adapter not in self._optimizers:
+            self._optimizers[adapter] = make_optimizer(self._pair.parameters(adapter), self._settings)
+        return self._optimizers[adapter]
+
+
+def _check_samples(samples: Sequence[Sample]) -> None:
+    for index, sample in enumerate(samples):
+        num_tokens, num_logprobs = len(sample.completion_ids), len(sample.behavior_logprobs)
+        if num_tokens != num_logprobs or not num_tokens:
+            raise EngineError(
+                f"sample {index} has {num_tokens} tokens and {num_logprobs} logprobs: the engine must give one for each token"
+            )
+        if not sample.prompt_ids:
+            raise EngineError(f"sample {index} has an empty prompt: nothing predicts its first token")
+        if not all(map(math.isfinite, sample.behavior_logprobs)):
+            raise EngineError(f"sample {index} has a logprob that is not finite: the engine's weights may be damaged")
+        if not math.isfinite(sample.advantage):
+            raise DivergedError(f"sample {index} has advantage {sample.advantage}: no weight was changed")
+
+
+def _warn_of_untrained_layers(pair: AdapterPair, adapter: str) -> None:
+    missing = [site.path for site in pair.sites if site.up(adapter).grad is None]
+    assert len(missing) < len(pair.sites), "no adapted layer got a gradient: the graph is cut"
+    if missing:
+        warnings.warn(f"{len(missing)} adapted layers get no gradient (first: {missing[0]})", stacklevel=2)
+
+
+@contextmanager
+def _dropout_stream(pair: AdapterPair, seed: int) -> Generator[None]:
+    """Let LoRA dropout, which draws from torch's global stream, draw from a stream of its own."""
+    if pair.settings.dropout == 0.0:
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield

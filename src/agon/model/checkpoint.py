@@ -1,0 +1,99 @@
+"""The content of a checkpoint folder: both adapters as PEFT folders, both optimisers, and where the run stands.
+
+The folder itself (temporary, renamed when whole, hashed) is the business of `agon.runs`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from agon.errors import RunError
+from agon.model.pair import AdapterPair
+from agon.records import ADAPTERS
+
+_STATE_FILE = "state.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingState:
+    """What a run continues from besides its adapters. `progress` holds plain JSON values; random streams need none."""
+
+    optimizers: Mapping[str, Mapping[str, Tensor]]
+    progress: Mapping[str, Any]
+
+
+def save_checkpoint(
+    folder: Path, pair: AdapterPair, *, optimizers: Mapping[str, Mapping[str, Tensor]], progress: Mapping[str, Any]
+) -> None:
+    """Write adapters (`A/`, `B/`), optimiser moments (`optimizer-A.safetensors`, …) and `state.json` into `folder`.
+
+    Raises:
+        ModelError: an adapter read back differs from memory.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ADAPTERS:
+        pair.save(name, folder / name)
+        tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in optimizers.get(name, {}).items()}
+        save_file(tensors, _optimizer_file(folder, name))
+    state = {
+        "format": _FORMAT,
+        "base": {"name": pair.base.identity.name, "sha256": pair.base.identity.sha256},
+        "versions": {name: pair.version(name) for name in ADAPTERS},
+        "progress": dict(progress),
+    }
+    (folder / _STATE_FILE).write_text(json.dumps(state, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def load_checkpoint(folder: Path, pair: AdapterPair) -> TrainingState:
+    """Fill both adapters from a checkpoint, bit for bit, and return the rest of it.
+
+    Raises:
+        RunError: a file is missing or damaged, or the checkpoint has another format.
+        ModelError: an adapter does not fit the pair or its base.
+    """
+    state = _read_state(folder)
+    load_adapters(pair, folder)
+    optimizers: dict[str, dict[str, Tensor]] = {}
+    for name in ADAPTERS:
+        path = _optimizer_file(folder, name)
+        try:
+            optimizers[name] = load_file(path)
+        except (SafetensorError, OSError) as error:
+            raise RunError(f"{path} is missing or damaged ({error}): resume from an earlier checkpoint") from None
+    return TrainingState(optimizers=optimizers, progress=state["progress"])
+
+
+def load_adapters(pair: AdapterPair, folder: Path) -> None:
+    """Fill A and B from a checkpoint folder, for use without further training.
+
+    Raises:
+        ModelError: an adapter is missing, damaged, or does not fit the pair or its base.
+    """
+    for name in ADAPTERS:
+        pair.load(name, folder / name)
+
+
+def _optimizer_file(folder: Path, name: str) -> Path:
+    return folder / f"optimizer-{name}.safetensors"
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
+    path = folder / _STATE_FILE
+    try:
+        state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = state["format"]
+        state["progress"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{path} is missing or damaged ({error}): resume from an earlier checkpoint") from None
+    if version != _FORMAT:
+        raise RunError(f"{path} has format {version}, this agon reads {_FORMAT}: resume with the agon that wrote it")
+    return state
