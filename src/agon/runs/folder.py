@@ -21,13 +21,11 @@ from agon.runs.lines import (
     truncate_metrics,
     truncate_timings,
 )
-from agon.runs.lock import LOCK_FILE, RunLock
-from agon.runs.manifest import CONFIG, folder_kind, read_manifest, write_json, write_manifest
+from agon.runs.lock import RunLock
+from agon.runs.manifest import CONFIG, FOLDERS, read_manifest, write_json, write_manifest
 from agon.runs.matches import write_matches
 from agon.runs.parent import require_empty
 from agon.runs.redact import redact
-
-_FOLDERS = ("matches", "checkpoints", "evaluations")
 
 
 class RunFolder:
@@ -50,14 +48,13 @@ class RunFolder:
         Raises:
             RunError: the folder holds something, is in use, or cannot be written to.
         """
-        ours = frozenset({LOCK_FILE, CONFIG, *_FOLDERS}) if (path / LOCK_FILE).exists() else frozenset[str]()
-        require_empty(path, resume_hint=folder_kind(path) == "run", ours=ours)
+        require_empty(path)
         with output_errors(path):
             path.mkdir(parents=True, exist_ok=True)
         lock = RunLock(path)
         try:
             with output_errors(path):
-                for name in _FOLDERS:
+                for name in FOLDERS:
                     (path / name).mkdir(exist_ok=True)
             write_json(path / CONFIG, redact(settings))
             write_manifest(path, hashes or {})
@@ -76,7 +73,7 @@ class RunFolder:
         read_manifest(path)
         lock = RunLock(path)
         with output_errors(path):
-            for folder in (path, *(path / name for name in _FOLDERS)):
+            for folder in (path, *(path / name for name in FOLDERS)):
                 folder.mkdir(exist_ok=True)
                 remove_leftovers(folder)
         return cls(path, lock)

@@ -19,6 +19,7 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
 PARENT = "parent.json"
+FOLDERS = ("matches", "checkpoints", "evaluations")
 
 _PACKAGES = ("torch", "transformers", "peft", "safetensors", "numpy", "math-verify", "vllm")
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from agon.errors import RunError
 from agon.runs.atomic import is_leftover, output_errors
+from agon.runs.lock import LOCK_FILE
 from agon.runs.manifest import (
+    CONFIG,
+    FOLDERS,
     FORMAT_VERSION,
     PARENT,
     folder_kind,
@@ -16,6 +19,9 @@ from agon.runs.manifest import (
     require_kind,
     write_json,
 )
+
+UNFINISHED = frozenset({LOCK_FILE, CONFIG, *FOLDERS})
+"""What a start of a run may leave behind when it is killed."""
 
 
 def create_parent(path: Path, *, children: Sequence[str], default: str) -> None:
@@ -26,7 +32,7 @@ def create_parent(path: Path, *, children: Sequence[str], default: str) -> None:
     """
     assert default in children, f"default run {default!r} is none of {children}"
     assert all(_is_plain(name) for name in children), f"{children} are not plain folder names"
-    require_empty(path, resume_hint=folder_kind(path) == "parent")
+    require_empty(path)
     with output_errors(path):
         path.mkdir(parents=True, exist_ok=True)
     content = {
@@ -67,8 +73,10 @@ def default_run(path: Path) -> Path:
     return run
 
 
-def require_empty(path: Path, *, resume_hint: bool = True, ours: frozenset[str] = frozenset()) -> None:
-    """Check that a new run may begin in `path`: absent, empty, or with nothing but the files `ours`.
+def require_empty(path: Path) -> None:
+    """Check that a new run may begin in `path`: absent, empty, or with nothing but an earlier start that was interrupted.
+
+    A start writes the lock first and manifest.json last: with the lock and without the manifest, what is there is such a start.
 
     Raises:
         RunError: it is a file, cannot be read, or holds something.
@@ -77,10 +85,12 @@ def require_empty(path: Path, *, resume_hint: bool = True, ours: frozenset[str] 
         return
     with output_errors(path):
         names = sorted(entry.name for entry in path.iterdir())
+    kind = folder_kind(path)
+    ours = UNFINISHED if kind is None and LOCK_FILE in names else frozenset[str]()
     names = [name for name in names if name not in ours and not is_leftover(name)]
     if names:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        remedy = "continue it with --resume, or give another --out" if resume_hint else "give another --out"
+        remedy = "continue it with --resume, or give another --out" if kind is not None else "give another --out"
         raise RunError(f"output folder {path} is not empty ({shown}): {remedy}")
 
 

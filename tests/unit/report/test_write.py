@@ -209,7 +209,7 @@ DRIVE = """<script>addEventListener("load", () => {
   const search = app.querySelector("input"); search.value = "no such text"; search.dispatchEvent(new Event("input"));
   out.none = app.querySelector(".where").textContent;
   const chart = document.querySelector(".chart svg"); press("ArrowLeft", chart);
-  out.tip = document.querySelector(".tip").textContent;
+  const tip = document.querySelector(".tip"); out.tip = tip.hidden ? "hidden" : tip.textContent;
   [...document.querySelectorAll("#results th button")].find((button) => button.textContent === "pass@1").click();
   out.sorted = [...document.querySelectorAll("#results tbody tr")].map((row) => Number(row.cells[3].textContent));
   out.width = document.documentElement.scrollWidth;

@@ -5,7 +5,8 @@
   const data = readData("curves-data");
   const hidden = new Set();
   let smoothing = 1;
-  const colour = (index) => `var(--s${index % 8})`;
+  // Eight chosen colours, then as many more as there are runs, far apart on the wheel.
+  const colour = (index) => index < 8 ? `var(--s${index})` : `hsl(${(index * 137.5) % 360} 60% 50%)`;
   const dash = (index) => ["", "5 4", "1.5 3"][index] ?? "";
   const redraws = [];
   const redraw = () => redraws.forEach((draw) => draw());
