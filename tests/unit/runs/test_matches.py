@@ -14,6 +14,14 @@ def test_matches_come_back_equal(tmp_path, match):
     assert list(read_matches(path)) == [match, match]
 
 
+def test_a_line_is_the_json_of_the_record(tmp_path, match):
+    write_matches(tmp_path / "m.jsonl.gz", [match])
+    assert (
+        gzip.decompress((tmp_path / "m.jsonl.gz").read_bytes())
+        == json.dumps(to_json(match), ensure_ascii=False).encode() + b"\n"
+    )
+
+
 def test_the_same_matches_give_the_same_bytes_whatever_the_name(tmp_path, match):
     for name in ("a.jsonl.gz", "b.jsonl.gz"):
         write_matches(tmp_path / name, [match])
