@@ -24,6 +24,8 @@ from agon.runs import (
     redact,
 )
 
+_MAX_TITLE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -86,8 +88,7 @@ def collect(paths: Sequence[Path]) -> Collected:
     for path in dict.fromkeys(paths):
         if folder_kind(path) == "parent":
             evaluations += [_read_evaluation(file, None) for file in evaluation_files(path)]
-    title = ", ".join(_distinct_names(list(dict.fromkeys(paths))))
-    return Collected(title, tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
+    return Collected(_title(paths), tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
 
 
 def last_training_matches(run: Run) -> tuple[int, Path] | None:
@@ -125,6 +126,15 @@ def _order(evaluation: Evaluation) -> tuple[int, int, str, str]:
         PROTOCOLS.index(protocol) if protocol in PROTOCOLS else len(PROTOCOLS),
         evaluation.run.name if evaluation.run is not None else "",
         evaluation.label,
+    )
+
+
+def _title(paths: Sequence[Path]) -> str:
+    names = _distinct_names(list(dict.fromkeys(paths)))
+    return (
+        ", ".join(names)
+        if len(names) <= _MAX_TITLE
+        else f"{', '.join(names[:_MAX_TITLE])} and {len(names) - _MAX_TITLE} more"
     )
 
 

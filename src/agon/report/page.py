@@ -15,7 +15,7 @@ from agon.metrics import METRICS
 from agon.report.collect import Collected, Run
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
-from agon.report.reader import MAX_CHARACTERS, evaluation_shelves, training_shelves
+from agon.report.reader import MAX_CHARACTERS, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 
 _DASH = "–"
@@ -23,8 +23,7 @@ _DASH = "–"
 
 def render(collected: Collected) -> str:
     """Return the page."""
-    of_evaluations = evaluation_shelves(collected)
-    shelves = [shelf for shelf in of_evaluations if shelf is not None] + training_shelves(collected)
+    shelves = fill_shelves(collected)
     results = result_rows(collected.evaluations)
     page = (
         _environment()
@@ -38,12 +37,12 @@ def render(collected: Collected) -> str:
             axis=axis_of(results),
             legend=interval_legend(collected.evaluations),
             seeds=_evaluation_seeds(collected),
-            exchange=exchange_rows(collected.evaluations, of_evaluations),
+            exchange=exchange_rows(collected.evaluations, shelves.evaluations),
             budget=budget_rows(collected.runs),
             curves=curves_json(collected.runs),
             max_points=MAX_POINTS,
-            shelves=[shelf.to_json() for shelf in shelves],
-            cut_shelves=[shelf for shelf in shelves if shelf.is_cut],
+            shelves=[shelf.to_json() for shelf in shelves.all],
+            cut_shelves=[shelf for shelf in shelves.all if shelf.is_cut],
             max_characters=MAX_CHARACTERS,
             cells=dict(CELLS),
             differing=differing_settings(collected.runs),

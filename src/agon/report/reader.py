@@ -18,7 +18,7 @@ MAX_MATCHES = 300
 MAX_CHARACTERS = 20_000
 """Longest text of a stage in the page; what is longer loses its middle."""
 MAX_BYTES = 16_000_000
-"""Largest size of all matches in the page, shared evenly by the evaluations."""
+"""Largest size of all matches in the page, shared by the evaluations."""
 MAX_TRAINING_MATCHES = 64
 """Most matches of a run's last saved training step in the page."""
 
@@ -32,6 +32,7 @@ class Shelf:
     matches: list[dict[str, Any]]
     prompts: dict[str, str]
     counts: CellCounts
+    num_bytes: int
 
     @property
     def is_cut(self) -> bool:
@@ -50,39 +51,47 @@ class Shelf:
         }
 
 
-def evaluation_shelves(collected: Collected) -> list[Shelf | None]:
-    """Return a shelf for every evaluation; None where no matches were kept.
+@dataclass(frozen=True, slots=True)
+class Shelves:
+    """All matches of a report: a shelf for every evaluation (None where no matches were kept), and one for each run's training."""
+
+    evaluations: tuple[Shelf | None, ...]
+    training: tuple[Shelf, ...]
+
+    @property
+    def all(self) -> tuple[Shelf, ...]:
+        """The shelves in the order of the page."""
+        return (*(shelf for shelf in self.evaluations if shelf is not None), *self.training)
+
+
+def fill_shelves(collected: Collected) -> Shelves:
+    """Read the matches of every evaluation, and of the last saved training step of every run.
 
     Raises:
         RunError: a file of matches is damaged.
     """
-    budget = _bytes_each(collected)
-    return [
-        None
-        if evaluation.matches_path is None
-        else fill_shelf(evaluation.label, "evaluation", evaluation.matches(), max_matches=MAX_MATCHES, max_bytes=budget)
-        for evaluation in collected.evaluations
-    ]
-
-
-def training_shelves(collected: Collected) -> list[Shelf]:
-    """Return a shelf for the last saved training step of every run that has one."""
-    shelves: list[Shelf] = []
-    for run in collected.runs:
-        newest = last_training_matches(run)
-        if newest is not None:
-            step, path = newest
-            title = f"{run.name}: training, step {step}"
-            shelves.append(
-                fill_shelf(
-                    title,
-                    "training",
-                    read_matches(path),
-                    max_matches=MAX_TRAINING_MATCHES,
-                    max_bytes=_bytes_each(collected),
-                )
-            )
-    return shelves
+    steps = [(run, newest) for run in collected.runs if (newest := last_training_matches(run)) is not None]
+    left = len(steps) + sum(evaluation.matches_path is not None for evaluation in collected.evaluations)
+    room = MAX_BYTES
+    training: list[Shelf] = []
+    evaluations: list[Shelf | None] = []
+    # Each takes an equal share of what is left; training first, since it is short and leaves most of its share to the others.
+    for run, (step, path) in steps:
+        title = f"{run.name}: training, step {step}"
+        shelf = fill_shelf(
+            title, "training", read_matches(path), max_matches=MAX_TRAINING_MATCHES, max_bytes=room // left
+        )
+        training.append(shelf)
+        room, left = room - shelf.num_bytes, left - 1
+    for evaluation in collected.evaluations:
+        if evaluation.matches_path is None:
+            evaluations.append(None)
+            continue
+        matches = evaluation.matches()
+        shelf = fill_shelf(evaluation.label, "evaluation", matches, max_matches=MAX_MATCHES, max_bytes=room // left)
+        evaluations.append(shelf)
+        room, left = room - shelf.num_bytes, left - 1
+    return Shelves(tuple(evaluations), tuple(training))
 
 
 def fill_shelf(
@@ -92,19 +101,21 @@ def fill_shelf(
     kept: list[dict[str, Any]] = []
     prompts: dict[str, str] = {}
     counter: Counter[str] = Counter()
-    room = max_bytes
+    num_bytes = 0
+    is_full = False
     for match in matches:
         cell = cell_of(match)
         counter[cell] += 1
-        if len(kept) >= max_matches or room <= 0:
-            continue
-        entry = _match_entry(match, cell)
-        room -= len(json.dumps(entry, ensure_ascii=False).encode(errors="replace"))
-        if room > 0 or not kept:
-            kept.append(entry)
+        if not is_full and len(kept) < max_matches:
+            entry = _match_entry(match, cell)
+            size = len(json.dumps(entry, ensure_ascii=False).encode(errors="replace"))
+            is_full = num_bytes + size > max_bytes
+            if not is_full:
+                kept.append(entry)
+                num_bytes += size
         if not prompts:
             prompts = {attempt.role: shorten(attempt.prompt.text) for attempt in match.attempts}
-    return Shelf(title, kind, kept, prompts, CellCounts.of(counter))
+    return Shelf(title, kind, kept, prompts, CellCounts.of(counter), num_bytes)
 
 
 def shorten(text: str) -> str:
@@ -113,10 +124,6 @@ def shorten(text: str) -> str:
         return text
     half = MAX_CHARACTERS // 2
     return f"{text[:half]}\n[… {len(text) - 2 * half:,} characters left out of this page …]\n{text[-half:]}"
-
-
-def _bytes_each(collected: Collected) -> int:
-    return MAX_BYTES // max(1, len(collected.evaluations) + len(collected.runs))
 
 
 def _match_entry(match: Match, cell: str) -> dict[str, Any]:

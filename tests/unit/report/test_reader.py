@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from agon.report.reader import MAX_CHARACTERS, fill_shelf, shorten
+from agon.report import reader
+from agon.report.collect import collect
+from agon.report.reader import MAX_CHARACTERS, fill_shelf, fill_shelves, shorten
 
 
 @pytest.fixture
@@ -24,7 +26,9 @@ def test_a_shelf_keeps_the_first_matches_and_counts_all(matches):
 def test_a_shelf_stays_within_its_bytes(matches):
     shelf = fill_shelf("agon", "evaluation", matches, max_matches=30, max_bytes=6000)
     assert 1 < len(shelf.matches) < 30
-    assert len(json.dumps(shelf.matches)) < 6600
+    assert (
+        shelf.num_bytes == sum(len(json.dumps(entry, ensure_ascii=False).encode()) for entry in shelf.matches) <= 6000
+    )
 
 
 def test_a_match_is_shown_with_what_each_stage_said_and_was_worth(matches):
@@ -53,3 +57,14 @@ def test_a_long_text_loses_its_middle_and_says_how_much():
     assert short.endswith("bbb")
     assert "[… 1,234 characters left out of this page …]" in short
     assert shorten("a" * MAX_CHARACTERS) == "a" * MAX_CHARACTERS
+
+
+def test_all_shelves_together_stay_within_the_page_and_small_ones_leave_their_room(parent, monkeypatch):
+    everything = fill_shelves(collect([parent]))
+    assert not any(shelf.is_cut for shelf in everything.all)
+    whole = sum(shelf.num_bytes for shelf in everything.all)
+    monkeypatch.setattr(reader, "MAX_BYTES", whole // 2)
+    shelves = fill_shelves(collect([parent]))
+    assert whole * 0.4 < sum(shelf.num_bytes for shelf in shelves.all) <= whole // 2
+    assert all(shelf.matches for shelf in shelves.all)
+    assert [shelf.counts for shelf in shelves.all] == [shelf.counts for shelf in everything.all]

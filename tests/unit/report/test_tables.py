@@ -3,7 +3,7 @@ import json
 import pytest
 
 from agon.report.collect import collect
-from agon.report.reader import evaluation_shelves
+from agon.report.reader import fill_shelves
 from agon.report.tables import (
     Axis,
     axis_of,
@@ -22,7 +22,7 @@ def edit(path, **changes):
 
 def test_conversion_and_regression_agree_with_the_matches_they_are_shown_beside(parent):
     collected = collect([parent])
-    rows = exchange_rows(collected.evaluations, evaluation_shelves(collected))
+    rows = exchange_rows(collected.evaluations, fill_shelves(collected).evaluations)
     assert [row.label for row in rows] == ["moa-untrained", "grpo-self-cascade", "cooperative", "agon"]
     for row in rows:
         assert row.conversion.value == pytest.approx(row.conversion.hits / row.conversion.of)
@@ -36,7 +36,7 @@ def test_conversion_and_regression_agree_with_the_matches_they_are_shown_beside(
 def test_an_interval_of_a_rate_is_shown_where_the_evaluation_gives_one(parent):
     edit(parent / "agon" / "evaluations" / "agon.json", intervals={"conversion": {"low": 0.2, "high": 0.5}})
     collected = collect([parent])
-    rows = exchange_rows(collected.evaluations, evaluation_shelves(collected))
+    rows = exchange_rows(collected.evaluations, fill_shelves(collected).evaluations)
     assert rows[-1].conversion.interval == {"low": 0.2, "high": 0.5}
     assert rows[-1].regression.interval is None
 

@@ -135,7 +135,7 @@
       }
       for (const line of lines) {
         const style = `stroke: ${colour(line.index)}`;
-        if (line.values !== line.raw) canvas.append(svg("path", { class: "raw", style, d: path(line.run.steps, line.raw.map((value) => value === null ? null : Math.min(high, Math.max(low, value))), x, y) }));
+        if (line.values !== line.raw && lines.length <= 6) canvas.append(svg("path", { class: "raw", style, d: path(line.run.steps, line.raw.map((value) => value === null ? null : Math.min(high, Math.max(low, value))), x, y) }));
         canvas.append(svg("path", { class: "curve", style, "stroke-dasharray": dash(line.order), "stroke-linecap": dash(line.order) ? "butt" : "round", d: path(line.run.steps, line.values, x, y) }));
       }
       canvas.setAttribute("aria-label", `${chart.title} by step. ` + lines.map((line) => `${line.run.name} ${line.name}: from ${show(line.values.find((value) => value !== null))} to ${show(line.values.findLast((value) => value !== null))}`).join(". "));
