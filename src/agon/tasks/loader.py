@@ -160,9 +160,9 @@ def _read(table: Table, settings: TaskSettings) -> _Part:
 def _add(part: _Part, problem: Problem, number: int, settings: TaskSettings) -> None:
     first = part.row_of.get(problem.id)
     if first is not None:
-        part.num_duplicates += 1
         if part.gold_of[problem.id] != problem.gold:
             raise UnusableRow(f"the same question as row {first}, but another answer")
+        part.num_duplicates += 1
         return
     part.row_of[problem.id], part.gold_of[problem.id] = number, problem.gold
     part.num_without_level += problem.level is None

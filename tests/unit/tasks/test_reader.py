@@ -1,0 +1,110 @@
+import gzip
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from agon.errors import ConfigError, DataError
+from agon.tasks.reader import open_file
+
+
+def read(path, columns=("q", "a")):
+    table = open_file(str(path), key="task.path")
+    return [
+        (row.number, dict(row.values), row.problem) for row in table.read([c for c in columns if c in table.columns])
+    ]
+
+
+def test_jsonl_is_split_at_newlines_only(tmp_path):
+    # each of these counts as a line break for str.splitlines
+    odd = "a\u2028b\u0085c\fd\x1ce \U0001f600"
+    rows = [{"q": odd, "a": 1}, {"q": "second", "a": "2"}]
+    path = tmp_path / "x.jsonl"
+    path.write_bytes("\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode())
+    assert read(path) == [(1, rows[0], ""), (2, rows[1], "")]
+
+
+def test_byte_order_mark_crlf_and_blank_lines_are_harmless_and_lines_keep_their_numbers(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"q": "x"}\r\n\r\n{"q": "y"}\r\n')
+    assert read(path) == [(1, {"q": "x"}, ""), (3, {"q": "y"}, "")]
+
+
+def test_lines_that_are_no_object_are_told_with_their_number(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"q": "x"}\n{"q": \n[1]\n{"q": "\xff"}\n' + b"[" * 100_000 + b'\n{"q": "y"}')
+    rows = read(path)
+    assert [number for number, values, _ in rows if values] == [1, 6]
+    problems = {number: problem for number, _, problem in rows if problem}
+    assert problems[2].startswith("not JSON")
+    assert problems[3] == "a JSON list, where an object is wanted"
+    assert problems[4] == "not UTF-8 at byte 7"
+    assert problems[5].startswith("not JSON")
+
+
+def test_gzip_is_seen_by_its_content(tmp_path):
+    for name in ("x.jsonl.gz", "x.jsonl"):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(b'{"q": "x"}\n'))
+        assert read(path) == [(1, {"q": "x"}, "")]
+
+
+def test_a_json_list_is_read_like_lines(tmp_path):
+    path = tmp_path / "x.json"
+    path.write_text('[{"q": "x"}, 3]')
+    assert read(path) == [(1, {"q": "x"}, ""), (2, {}, "a JSON int, where an object is wanted")]
+
+
+def test_csv_keeps_quoted_line_breaks_and_tells_ragged_rows(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_bytes(b'\xef\xbb\xbfq,a\r\n"two\r\nlines, and ""quotes""",7\r\nshort\r\nlong,1,2\r\nlast,8\r\n')
+    fault = "another number of fields than the header"
+    assert read(path) == [
+        (1, {"q": 'two\r\nlines, and "quotes"', "a": "7"}, ""),
+        (2, {}, fault),
+        (3, {}, fault),
+        (4, {"q": "last", "a": "8"}, ""),
+    ]
+
+
+def test_tsv_is_split_at_tabs(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text("q\ta\n1, 2\t3\n")
+    assert read(path) == [(1, {"q": "1, 2", "a": "3"}, "")]
+
+
+def test_parquet_gives_plain_python_values_and_loads_only_the_columns_asked_for(tmp_path):
+    path = tmp_path / "x.parquet"
+    chat = [{"role": "user", "content": "x"}]
+    pq.write_table(pa.table({"q": [chat], "a": [[1, 2]], "flag": [True], "huge": ["z" * 1000]}), path)
+    assert read(path, ("q", "a", "flag")) == [(1, {"q": chat, "a": [1, 2], "flag": True}, "")]
+    values = read(path, ("a", "flag"))[0][1]
+    assert type(values["a"]) is list
+    assert type(values["flag"]) is bool
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error", "message"),
+    [
+        ("absent.jsonl", None, ConfigError, r"task\.path is '.*absent\.jsonl', which is no file"),
+        ("x.txt", b"hello", ConfigError, r"the name must end in"),
+        ("x.parquet", b"no parquet", DataError, "not a Parquet file"),
+        ("x.jsonl.gz", b"\x1f\x8b broken", DataError, "cannot be read"),
+        ("x.csv", b'q,a\n"open,1\n', DataError, "not valid CSV"),
+        ("x.csv", b"q,a\n\xff,1\n", DataError, "not UTF-8"),
+        ("x.json", b'[{"q": 1}, ', DataError, "not valid JSON"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_told_in_one_line(tmp_path, name, content, error, message):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(error, match=message) as caught:
+        read(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_file(tmp_path):
+    with pytest.raises(ConfigError, match="which is a folder"):
+        open_file(str(tmp_path), key="task.test_path")
