@@ -125,6 +125,12 @@ _STREAM: tuple[Metric, ...] = (
         "away from 1 by more than 0.02, or drifting with length",
     ),
     Metric(
+        "importance_by_length",
+        "ratio",
+        "mean capped weight by completion length; a key is the upper end of its bin",
+        "falls or rises with length: long completions silently lose or gain weight",
+    ),
+    Metric(
         "clip_share",
         "share",
         "tokens whose ratio was clipped / learned tokens",
@@ -178,9 +184,9 @@ _MATCH: tuple[Metric, ...] = (
 _PAIR: tuple[Metric, ...] = (
     Metric(
         "distance",
-        "norm",
+        "ratio",
         "norm of the difference of the two adapters' effective updates / mean of their norms",
-        "falls to 0: the two adapters have become one",
+        "falls to 0: the two adapters have become one (1.41 is unrelated; 2 is opposite, or one of them still zero)",
     ),
 )
 
