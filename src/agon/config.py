@@ -24,7 +24,9 @@ Seconds = Annotated[float, Field(gt=0.0)]
 
 
 class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, strict=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, strict=True
+    )
 
 
 class ModelSettings(_Settings):
@@ -281,7 +283,9 @@ class Settings(_Settings):
 def _require_known(key: str, name: str, known: Iterable[str]) -> None:
     known = tuple(known)
     if name not in known:
-        raise ValueError(f"{key} is {name!r}, which is not known{_did_you_mean(name, known)}; known: {', '.join(known)}")
+        raise ValueError(
+            f"{key} is {name!r}, which is not known{_did_you_mean(name, known)}; known: {', '.join(known)}"
+        )
 
 
 def _did_you_mean(name: str, known: Iterable[str]) -> str:

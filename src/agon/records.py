@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-
 Outcome = Literal["correct", "wrong", "unparsed", "truncated", "timeout", "error"]
 StopReason = Literal["stop", "length"]
 Role = Literal["drafter", "challenger"]
@@ -20,6 +19,7 @@ Direction = Literal["a-b", "b-a"]
 
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
 ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed")
+DIRECTIONS: tuple[Direction, ...] = ("a-b", "b-a")
 ADAPTERS = ("A", "B")
 
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
@@ -216,6 +216,7 @@ def to_json(record: Any) -> dict[str, Any]:
 __all__ = [
     "ADAPTERS",
     "ANSWER_STYLES",
+    "DIRECTIONS",
     "METHODS",
     "NAMED_TASKS",
     "OUTCOMES",

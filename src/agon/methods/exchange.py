@@ -36,7 +36,9 @@ class Exchange:
         """Normalise drafts and challenges apart: one stream for each adapter."""
         drafter, challenger = lineup.drafters[0], lineup.challenger
         if drafter is None or challenger is None:
-            raise AgonError(f"{self.name} needs two trained adapters, but the line-up is {drafter} against {challenger}")
+            raise AgonError(
+                f"{self.name} needs two trained adapters, but the line-up is {drafter} against {challenger}"
+            )
         drafts = tuple(draft_group(of_problem, weights) for of_problem in matches)
         challenges = tuple(challenge_group(of_problem, weights, has_bonus=self.has_bonus) for of_problem in matches)
         return (

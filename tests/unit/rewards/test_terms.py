@@ -13,7 +13,7 @@ def test_plain_reward_is_two_for_right_and_half_for_form():
 
 
 def test_bonus_is_paid_only_for_being_right_where_the_rival_was_wrong():
-    # c(b) (1 - c(a))
+    # Paid is c of the challenger times one minus c of the drafter.
     paid = {(b, a): conversion_bonus(b, a, PAPER) for b, a in itertools.product((True, False), repeat=2)}
     assert paid == {(True, False): 1.0, (True, True): 0.0, (False, False): 0.0, (False, True): 0.0}
 
@@ -28,7 +28,16 @@ def test_rewards_of_the_worked_vectors():
     assert [2.0 * c + conversion_bonus(bool(c), bool(a), PAPER) for c, a in zip(c1, a1, strict=True)] == [3, 0, 2, 0]
     assert [margin(bool(c), bool(a)) for c, a in zip(c1, a1, strict=True)] == [1, 0, 0, -1]
     c2, a2 = (1, 1, 0, 0, 1, 0, 0, 0), (1, 0, 0, 1, 1, 0, 1, 0)
-    assert [2.0 * c + conversion_bonus(bool(c), bool(a), PAPER) for c, a in zip(c2, a2, strict=True)] == [2, 3, 0, 0, 2, 0, 0, 0]
+    assert [2.0 * c + conversion_bonus(bool(c), bool(a), PAPER) for c, a in zip(c2, a2, strict=True)] == [
+        2,
+        3,
+        0,
+        0,
+        2,
+        0,
+        0,
+        0,
+    ]
     assert [margin(bool(c), bool(a)) for c, a in zip(c2, a2, strict=True)] == [0, 1, 0, -1, 0, 0, -1, 0]
 
 

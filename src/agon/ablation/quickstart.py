@@ -1,0 +1,148 @@
+"""The preset `quickstart`: four trainings at one rollout budget, seven rows on the same held-out problems, one report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agon.ablation.cells import Cell, OnProgress, train_cells
+from agon.config import Settings, settings_from
+from agon.errors import ConfigError
+from agon.evaluation.evaluate import Subject, choose_direction, evaluate
+from agon.evaluation.load import Opened, open_base, open_run, sampling_for
+from agon.match.lineups import lineup_for
+from agon.records import Direction, Lineup
+from agon.report.write import write_report
+from agon.runs.evaluations import write_evaluation
+from agon.runs.manifest import folder_kind
+from agon.runs.parent import create_parent
+
+GRPO, DOUBLED, COOPERATIVE, AGON = "grpo", "grpo-doubled-cap", "cooperative", "agon"
+DEFAULT_RUN = AGON
+OnEvaluation = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: what it is called, which run it measures (None: the base), and how."""
+
+    label: str
+    title: str
+    run: str | None
+    protocol: str
+
+
+ROWS: tuple[Row, ...] = (
+    Row("zero-shot", "zero-shot", None, "single"),
+    Row("grpo", "GRPO", GRPO, "single"),
+    Row("grpo-doubled-cap", "GRPO, doubled cap (equal tokens)", DOUBLED, "single"),
+    Row("grpo-self-cascade", "GRPO, two-pass self-cascade", GRPO, "self-cascade"),
+    Row("moa-untrained", "MoA, untrained", None, "moa"),
+    Row("cooperative", "cooperative exchange", COOPERATIVE, "cascade"),
+    Row("agon", "Agon", AGON, "cascade"),
+)
+
+
+class QuickstartResult(NamedTuple):
+    """The rows as evaluation results, each with its title under `title`, and the report's path."""
+
+    rows: list[dict[str, Any]]
+    report: Path
+
+
+def quickstart_cells(settings: Settings) -> tuple[Cell, ...]:
+    """Return the four trainings: the same seed, problems, rollouts per problem and learning rate; one has twice the draft cap."""
+    cap = 2 * settings.rollout.max_draft_tokens
+    return (
+        Cell(DOUBLED, _with(settings, method="grpo", max_draft_tokens=cap)),
+        Cell(COOPERATIVE, _with(settings, method="cooperative")),
+        Cell(AGON, _with(settings, method="agon")),
+        Cell(GRPO, _with(settings, method="grpo")),
+    )
+
+
+def run_quickstart(
+    settings: Settings,
+    out: Path,
+    *,
+    resume: bool = False,
+    on_progress: OnProgress | None = None,
+    on_evaluation: OnEvaluation | None = None,
+) -> QuickstartResult:
+    """Train the four cells, measure the seven rows on the test problems, and write the report.
+
+    Raises:
+        RunError: the output folder is in use, holds something else, or cannot be written to.
+        CellError: a training failed.
+    """
+    cells = quickstart_cells(settings)
+    _prepare_folder(out, cells, resume=resume)
+    train_cells(out, cells, num_parallel=max(1, min(len(cells), os.cpu_count() or 1)), on_progress=on_progress)
+    by_label = _measure(settings, out, on_evaluation)
+    report = out / "report.html"
+    write_report([out], report)
+    return QuickstartResult([{**by_label[row.label], "title": row.title} for row in ROWS], report)
+
+
+def _with(settings: Settings, *, method: str, max_draft_tokens: int | None = None) -> Settings:
+    tree = settings.model_dump(mode="python")
+    tree["train"]["method"] = method
+    if max_draft_tokens is not None:
+        tree["rollout"]["max_draft_tokens"] = max_draft_tokens
+    return settings_from(tree, source="quickstart")
+
+
+def _prepare_folder(out: Path, cells: Sequence[Cell], *, resume: bool) -> None:
+    if folder_kind(out) == "parent" and resume:
+        return
+    if resume:
+        raise ConfigError(f"{out} holds no quickstart to resume: start it without --resume")
+    create_parent(out, children=[cell.name for cell in cells], default=DEFAULT_RUN)
+
+
+def _measure(settings: Settings, out: Path, on_evaluation: OnEvaluation | None) -> dict[str, dict[str, Any]]:
+    results: dict[str, dict[str, Any]] = {}
+    for run in (None, GRPO, DOUBLED, COOPERATIVE, AGON):
+        opened = open_base(settings) if run is None else open_run(out / run)
+        with opened.session:
+            for row in (row for row in ROWS if row.run == run):
+                if on_evaluation is not None:
+                    on_evaluation(row.title)
+                results[row.label] = _measure_row(row, opened, out if run is None else out / run)
+    return results
+
+
+def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
+    settings, sampling = opened.settings, sampling_for(opened.settings)
+    lineup, direction, notes = _lineup_of(row, opened)
+    subject = Subject(
+        label=row.label,
+        task=opened.task.name,
+        protocol=row.protocol,
+        lineup=lineup,
+        split="test",
+        direction=direction,
+        method=settings.train.method if row.run is not None else None,
+        notes=notes,
+    )
+    evaluated = evaluate(opened.session, opened.task.test, subject, settings=settings.evaluation, sampling=sampling)
+    flat = [match for of_problem in evaluated.matches for match in of_problem]
+    write_evaluation(folder, row.label, evaluated.result, flat)
+    return evaluated.result
+
+
+def _lineup_of(row: Row, opened: Opened) -> tuple[Lineup, Direction | None, tuple[str, ...]]:
+    if row.protocol != "cascade":
+        return lineup_for(row.protocol, is_base=row.run is None), None, ()
+    settings = opened.settings
+    direction, note = choose_direction(
+        opened.session,
+        opened.task.dev,
+        task=opened.task.name,
+        settings=settings.evaluation,
+        sampling=sampling_for(settings),
+    )
+    return lineup_for("cascade", direction=direction), direction, (note,)

@@ -1,0 +1,179 @@
+"""One function a command. What loads torch is imported inside, so that help and reports answer at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agon.config import Settings, describe_settings, load_recipe, settings_from
+from agon.errors import ConfigError, RunError
+from agon.records import Direction
+
+if TYPE_CHECKING:
+    from agon.evaluation.load import Opened
+
+_INTERRUPTED = 130
+_QUICKSTART = "quickstart"
+
+
+def train(options: Namespace) -> int:
+    """`agon train`."""
+    name = options.recipe or _QUICKSTART
+    out = Path(options.out) if options.out else Path("runs") / Path(name).stem
+    if name == _QUICKSTART and not (options.resume and not options.recipe and (out / "config.json").exists()):
+        return _train_quickstart(options, out)
+    settings = None if options.resume and not options.recipe else _settings_of(name, options.set)
+    if options.dry_run:
+        return _dry_run([settings or _settings_of(name, options.set)])
+    return _train_one(settings, out, resume=options.resume)
+
+
+def _train_quickstart(options: Namespace, out: Path) -> int:
+    from agon.ablation.quickstart import quickstart_cells, run_quickstart
+    from agon.cli.progress import CellsProgress
+    from agon.cli.table import print_table
+
+    settings = _settings_of("quickstart-agon", options.set)
+    cells = quickstart_cells(settings)
+    if options.dry_run:
+        return _dry_run([cell.settings for cell in cells])
+    progress = CellsProgress({cell.name: cell.settings.train.steps for cell in cells})
+    with progress:
+        result = run_quickstart(
+            settings, out, resume=options.resume, on_progress=progress.update, on_evaluation=progress.say_evaluation
+        )
+    print_table(result.rows, seed=settings.train.seed)
+    print(f"report: {result.report}")
+    print(f'try: agon solve {out} "12 7 5 = 25"')
+    return 0
+
+
+def _train_one(settings: Settings | None, out: Path, *, resume: bool) -> int:
+    from agon.cli.progress import StepProgress
+    from agon.train.run import Watcher, resume_training, run_training
+
+    with StepProgress() as progress:
+        watcher = Watcher(say=progress.say, on_step=progress.on_step)
+        if resume:
+            trained = resume_training(out, settings, watcher)
+        else:
+            assert settings is not None, "settings are only left out with --resume"
+            progress.total = settings.train.steps
+            trained = run_training(settings, out, watcher)
+    if trained.was_stopped:
+        print(
+            f"agon: stopped after step {trained.completed_steps}, saved; continue with --resume --out {out}",
+            file=sys.stderr,
+        )
+        return _INTERRUPTED
+    print(f"trained {trained.completed_steps} steps into {out}; next: agon eval {out}, agon report {out}")
+    return 0
+
+
+def _dry_run(all_settings: list[Settings]) -> int:
+    from agon.train.budget import describe_budget, plan_budget
+
+    for settings in all_settings:
+        print(describe_settings(settings))
+        print(describe_budget(plan_budget(settings)))
+    return 0
+
+
+def evaluate(options: Namespace) -> int:
+    """`agon eval`."""
+    from agon.cli.table import print_evaluation
+    from agon.evaluation.request import Wish, measure
+    from agon.runs.evaluations import write_evaluation
+
+    run, opened = _open_subject(options)
+    wish = Wish(options.protocol, options.direction, options.adapter, options.drafts, options.split, options.label)
+    with opened.session:
+        evaluated = measure(opened, wish)
+    if run is not None:
+        flat = [match for of_problem in evaluated.matches for match in of_problem]
+        write_evaluation(run, evaluated.result["label"], evaluated.result, flat)
+    if options.json:
+        _print_json(evaluated.result)
+    else:
+        print_evaluation(evaluated.result)
+    return 0
+
+
+def solve(options: Namespace) -> int:
+    """`agon solve`."""
+    from agon.cli.table import print_match
+    from agon.evaluation.load import open_run
+    from agon.evaluation.solve import solve as play_one
+    from agon.evaluation.solve import solved_json
+    from agon.runs.parent import default_run
+
+    opened = open_run(default_run(Path(options.subject)))
+    with opened.session:
+        direction: Direction = options.direction
+        match = play_one(opened, options.problem, gold=options.gold, direction=direction, seed=options.seed)
+    if options.json:
+        _print_json(solved_json(match))
+    else:
+        print_match(match)
+    return 0
+
+
+def report(options: Namespace) -> int:
+    """`agon report`."""
+    from agon.report.write import write_report
+
+    runs = [Path(run) for run in options.runs]
+    out = Path(options.out) if options.out else runs[0] / "report.html"
+    write_report(runs, out)
+    print(f"report: {out}")
+    return 0
+
+
+def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
+    from agon.evaluation.load import open_base, open_run
+    from agon.runs.manifest import folder_kind
+    from agon.runs.parent import default_run
+
+    overrides = [*options.set, *_task_overrides(options.task)]
+    if options.samples is not None:
+        overrides.append(f"evaluation.samples={options.samples}")
+    path = Path(options.subject)
+    if folder_kind(path) is not None:
+        run = default_run(path)
+        return run, open_run(run, tuple(overrides), step=options.checkpoint)
+    if options.checkpoint is not None:
+        raise RunError(f"--checkpoint was given, but {path} is not a run folder: leave it out for a base model")
+    if options.subject == _QUICKSTART:
+        return None, open_base(_settings_of("quickstart-agon", overrides))
+    if options.task is None:
+        raise ConfigError(f"{options.subject} is a base model: say which problems with --task NAME|PATH")
+    return None, open_base(settings_from({"model": {"base": options.subject}}, overrides, source="agon eval"))
+
+
+def _task_overrides(task: str | None) -> list[str]:
+    if task is None:
+        return []
+    if Path(task).suffix in (".jsonl", ".gz", ".parquet", ".csv", ".json") or Path(task).exists():
+        return ["task.name=custom", f"task.path={json.dumps(task)}"]
+    return [f"task.name={task}", "task.path=none", "task.hub=none"]
+
+
+def _settings_of(name: str, overrides: list[str]) -> Settings:
+    """Read a recipe by its path, or a preset by its name."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        return load_recipe(path, overrides)
+    presets = {file.name.removesuffix(".toml"): file for file in resources.files("agon.recipes").iterdir()}
+    if name not in presets:
+        known = ", ".join(sorted(preset for preset in presets if not preset.startswith("_")))
+        raise ConfigError(f"{name!r} is neither a .toml file nor a preset; presets: {_QUICKSTART}, {known}")
+    with resources.as_file(presets[name]) as recipe:
+        return load_recipe(recipe, overrides)
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False))

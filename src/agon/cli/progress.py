@@ -1,0 +1,114 @@
+"""Progress: a bar on a terminal, one plain line at least every 15 s when the output is a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+_PLAIN_EVERY_S = 15.0
+
+
+class _Bars:
+    """Rich bars where a person looks on, timed plain lines elsewhere. Everything goes to standard error."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.is_live = sys.stderr.isatty()
+        self._last_plain = time.monotonic()
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[info]}"),
+            console=self.console,
+            disable=not self.is_live,
+        )
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars."""
+        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def plain(self, line: str, *, is_last: bool = False) -> None:
+        """Print a line where there are no bars, unless one was printed less than 15 s ago."""
+        now = time.monotonic()
+        if not self.is_live and (is_last or now - self._last_plain >= _PLAIN_EVERY_S):
+            self._last_plain = now
+            print(line, file=sys.stderr, flush=True)
+
+
+class StepProgress(_Bars):
+    """Progress of one training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total: int | None = None
+        self._task: TaskID | None = None
+
+    def on_step(self, step: int, row: dict[str, Any]) -> None:
+        """Show a finished step and its most telling numbers."""
+        if self._task is None:
+            self._task = self.progress.add_task("training", total=self.total, completed=step, info="")
+        info = _info(row)
+        self.progress.update(self._task, completed=step + 1, info=info)
+        total = "" if self.total is None else f"/{self.total}"
+        self.plain(f"step {step + 1}{total}  {info}", is_last=step + 1 == self.total)
+
+
+class CellsProgress(_Bars):
+    """Progress of several trainings side by side."""
+
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        super().__init__()
+        self._totals = dict(totals)
+        self._tasks = {name: self.progress.add_task(name, total=total, info="") for name, total in totals.items()}
+
+    def update(self, steps: Mapping[str, int]) -> None:
+        """Show how many steps each has completed."""
+        for name, done in steps.items():
+            self.progress.update(self._tasks[name], completed=done)
+        parts = [f"{name} {done}/{self._totals[name]}" for name, done in steps.items()]
+        is_last = all(done >= self._totals[name] for name, done in steps.items())
+        self.plain("training: " + ", ".join(parts), is_last=is_last)
+
+    def say_evaluation(self, title: str) -> None:
+        """Show what is being measured."""
+        self.say(f"evaluating: {title}")
+
+
+def _info(row: Mapping[str, Any]) -> str:
+    parts = [
+        f"{short} {row[name]:.3g}"
+        for short, name in (
+            ("draft", "draft/accuracy"),
+            ("challenge", "challenge/accuracy"),
+            ("tokens", "draft/tokens_mean"),
+            ("entropy", "draft/entropy"),
+        )
+        if row.get(name) is not None
+    ]
+    return "  ".join(parts)

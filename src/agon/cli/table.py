@@ -1,0 +1,138 @@
+"""Results for people: the table with intervals, one evaluation, one match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from agon.evaluation.solve import NOT_CHECKED
+from agon.records import Match
+
+# A table that is piped into a file must not be folded to 80 columns.
+_WIDE = 150
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
+    """Print evaluations side by side: accuracy with n and interval, tokens of every stage, what the exchange did."""
+    first = rows[0]
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        title=f"{first['task']}, {first['split']} problems, training seed {seed}",
+        title_justify="left",
+    )
+    table.add_column("protocol")
+    for name in (
+        "pass@1",
+        "n",
+        "95% interval",
+        "draft",
+        "summary",
+        "challenge",
+        "total",
+        "prefill",
+        "W->R",
+        "blind",
+        "R->W",
+        "copy",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        tokens = row["tokens"]
+        interval = row["interval"]
+        title = row.get("title", row["label"]) + (f" ({row['direction']})" if row["direction"] else "")
+        table.add_row(
+            title,
+            f"{row['accuracy']:.3f}",
+            str(row["n"]),
+            f"[{interval['low']:.3f}, {interval['high']:.3f}]",
+            *(f"{tokens[stage]:.1f}" for stage in ("draft", "summary_prefill", "challenge", "total", "prefill_total")),
+            *(_share(row[name]) for name in ("conversion", "blind_second", "regression", "copy_rate")),
+        )
+    console = _console()
+    console.print(table)
+    console.print(_legend(first), highlight=False)
+    for note in dict.fromkeys(f"{row.get('title', row['label'])}: {note}" for row in rows for note in row["notes"]):
+        console.print(f"  {note}", markup=False, highlight=False)
+
+
+def print_evaluation(row: Mapping[str, Any]) -> None:
+    """Print one evaluation: accuracy with its interval, tokens, what the exchange did, outcomes and notes."""
+    interval = row["interval"]
+    lines = [
+        f"{row['task']} {row['split']}, {row['protocol']} ({row['label']}): pass@1 {row['accuracy']:.3f} "
+        f"[{interval['low']:.3f}, {interval['high']:.3f}] ({interval['kind']} by {interval['unit']}, n={row['n']}, "
+        f"samples={row['samples']}, evaluation seed {row['seed']})",
+        "  mean tokens: " + ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in row["tokens"].items()),
+    ]
+    if len(row["pass_at_k"]) > 1:
+        lines.append("  " + ", ".join(f"pass@{k} {value:.3f}" for k, value in row["pass_at_k"].items()))
+    if row["players"]["challenger"] is not None:
+        lines.append(
+            f"  wrong->right {_share(row['conversion'])} (blind second pass {_share(row['blind_second'])}), "
+            f"right->wrong {_share(row['regression'])}, copies {_share(row['copy_rate'])}, leaks {_share(row['leak_rate'])}"
+        )
+    outcomes = ", ".join(f"{name} {count}" for name, count in sorted(row["outcomes"].items()))
+    lines.append(f"  outcomes: {outcomes}; truncated stages {_share(row['truncated_share'])}")
+    lines += [f"  {note}" for note in row["notes"]]
+    console = _console()
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_match(match: Match) -> None:
+    """Print a match stage by stage: draft, what crossed, challenge, answer."""
+    console = _console()
+    console.print(Panel(Text(match.problem.question), title="problem", title_align="left"))
+    for attempt in match.drafts:
+        console.print(
+            _stage(f"draft by {attempt.adapter or 'base'}", attempt.completion.text, attempt.completion.num_tokens)
+        )
+    for summary in match.summaries:
+        leak = ", the withheld answer can still be read" if summary.has_leak else ""
+        title = f"summary as the challenger saw it ({summary.num_withheld} withheld{leak})"
+        console.print(Panel(Text(summary.text), title=title, title_align="left"))
+    if match.challenge is not None:
+        challenge = match.challenge
+        console.print(
+            _stage(
+                f"challenge by {challenge.adapter or 'base'}",
+                challenge.completion.text,
+                challenge.completion.num_tokens,
+            )
+        )
+    verdict = match.final.verdict
+    outcome = (
+        ""
+        if verdict.reason == NOT_CHECKED
+        else f"  ({verdict.outcome}{': ' + verdict.reason if verdict.reason else ''})"
+    )
+    console.print(Text(f"answer: {verdict.answer if verdict.answer is not None else '(none)'}{outcome}"))
+
+
+def _stage(title: str, text: str, num_tokens: int) -> Panel:
+    return Panel(Text(text), title=f"{title}, {num_tokens} tokens", title_align="left")
+
+
+def _legend(row: Mapping[str, Any]) -> str:
+    interval = row["interval"]
+    return (
+        f"  interval: {interval['kind']} over {interval['unit']}, level {interval['level']:g}; one evaluation seed ({row['seed']}), "
+        f"T {row['temperature']:g}, top-p {row['top_p']:g}\n"
+        "  tokens: means a problem; total = generated in all stages, prefill = prompt tokens read in all stages\n"
+        "  W->R: challenge right where the draft was wrong; blind: the same adapter right there without reading; R->W: the reverse"
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_WIDE)

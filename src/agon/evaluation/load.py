@@ -1,0 +1,102 @@
+"""Open what is to be measured: a run folder with its trained pair, or a bare base, together with its problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agon.config import Settings, settings_from
+from agon.errors import RunError
+from agon.match.play import Sampling
+from agon.match.session import Session, fit_problems, open_base_session, open_session
+from agon.records import Problem
+from agon.runs.checkpoints import checkpoint_name, newest_checkpoint, verify_checkpoint
+from agon.runs.manifest import read_config, read_manifest
+from agon.tasks.account import data_hash
+from agon.tasks.data import TaskData
+from agon.tasks.loader import load_task
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A session, the problems that fit it, the settings it was opened with; for a run also which checkpoint and what to say."""
+
+    session: Session
+    task: TaskData
+    settings: Settings
+    checkpoint: Path | None = None
+    notes: tuple[str, ...] = ()
+
+
+def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = None) -> Opened:
+    """Open a run folder with the adapters of its last whole checkpoint (or of `step`).
+
+    Raises:
+        RunError: no run folder, no whole checkpoint, or the base is not the one it was trained on.
+    """
+    settings = settings_from(read_config(path), overrides, source=str(path / "config.json"))
+    checkpoint, notes = find_checkpoint(path, step)
+    task = load_task(settings.task)
+    session = open_session(settings, checkpoint=checkpoint)
+    expected = read_manifest(path).get("hashes", {}).get("data")
+    if not overrides and expected not in (None, data_hash(task)):
+        notes += ("the task's problems are not those the run was trained with (their hash differs)",)
+    return Opened(session, fit_task(session, task, settings), settings, checkpoint, notes)
+
+
+def open_base(settings: Settings) -> Opened:
+    """Open the bare base of `settings`, without adapters."""
+    task = load_task(settings.task)
+    session = open_base_session(settings)
+    return Opened(session, fit_task(session, task, settings), settings)
+
+
+def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str, ...]]:
+    """Return the newest whole checkpoint of a run (or that of `step`), and a note on each damaged one that was passed over.
+
+    Raises:
+        RunError: there is none that can be used.
+    """
+    if step is not None:
+        path = run / "checkpoints" / checkpoint_name(step)
+        reason = verify_checkpoint(path)
+        if reason is not None:
+            raise RunError(
+                f"checkpoint {path} cannot be used ({reason}): leave --checkpoint out to take the newest whole one"
+            )
+        return path, ()
+    newest = newest_checkpoint(run)
+    notes = tuple(f"checkpoint {skipped.path.name} is damaged ({skipped.reason})" for skipped in newest.skipped)
+    if newest.path is None:
+        found = "; ".join(notes) or "none was saved yet"
+        raise RunError(f"{run} has no checkpoint to use ({found}): continue training with --resume")
+    return newest.path, notes
+
+
+def fit_task(session: Session, task: TaskData, settings: Settings) -> TaskData:
+    """Drop the problems that do not fit the context, from every split, and add them to the rows that were dropped."""
+    kept: dict[str, tuple[Problem, ...]] = {}
+    dropped = list(task.bad_rows)
+    limit = settings.task.max_prompt_tokens
+    for name, problems in task.splits.items():
+        kept[name], lost = fit_problems(session, problems, settings.rollout, max_prompt_tokens=limit)
+        dropped += lost
+    own = settings.evaluation
+    return replace(
+        task,
+        train=kept["train"],
+        dev=kept["dev"][: own.max_dev],
+        test=kept["test"][: own.max_test],
+        bad_rows=tuple(dropped),
+    )
+
+
+def sampling_for(settings: Settings) -> Sampling:
+    """Return how completions are sampled while measuring: the training's caps, the evaluation's temperature and nucleus."""
+    return Sampling(
+        max_draft_tokens=settings.rollout.max_draft_tokens,
+        max_challenge_tokens=settings.rollout.max_challenge_tokens,
+        max_summary_tokens=settings.rollout.max_summary_tokens,
+        temperature=settings.evaluation.temperature,
+        top_p=settings.evaluation.top_p,
+    )

@@ -1,0 +1,101 @@
+"""Turn what a user asks for (`agon eval`) into a measured protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from agon.errors import ConfigError
+from agon.evaluation.evaluate import Evaluated, Progress, Subject, choose_direction, evaluate
+from agon.evaluation.load import Opened, sampling_for
+from agon.match.lineups import lineup_for
+from agon.methods.registry import method_named
+from agon.records import Direction
+
+_SEVERAL_DRAFTS = {"moa": 1, "majority": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be measured. None takes the default: see `measure`."""
+
+    protocol: str | None = None
+    direction: Literal["a-b", "b-a", "dev"] = "dev"
+    adapter: Literal["a", "b", "base"] | None = None
+    num_drafts: int | None = None
+    split: Literal["test", "dev"] = "test"
+    label: str | None = None
+
+
+def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> Evaluated:
+    """Measure a protocol of a run or a bare base.
+
+    The default protocol is the one the pair was trained for: a cascade, or a single answer after a method with one adapter. The
+    default direction is chosen on the development problems and said so in the result's notes.
+
+    Raises:
+        ConfigError: the wish contradicts itself, or asks a base or a one-adapter run for a pair.
+    """
+    method = method_named(opened.settings.train.method) if opened.checkpoint is not None else None
+    has_pair = method is not None and len(method.adapters) == 2
+    protocol = wish.protocol or ("cascade" if has_pair else "single")
+    is_base = method is None or wish.adapter == "base"
+    _check_wish(wish, protocol, has_pair=has_pair, is_base=is_base)
+    direction, notes = _direction(opened, wish, protocol, is_base=is_base)
+    adapter = None if is_base else (wish.adapter or "a").upper()
+    drafts = wish.num_drafts if wish.num_drafts is not None else _SEVERAL_DRAFTS.get(protocol, 1)
+    lineup = lineup_for(protocol, direction=direction or "a-b", adapter=adapter, num_drafts=drafts, is_base=is_base)
+    player = "base" if is_base else direction or (wish.adapter or "a")
+    subject = Subject(
+        label=wish.label
+        or "-".join(["base" if is_base else opened.settings.train.method, protocol, player, wish.split]),
+        task=opened.task.name,
+        protocol=protocol,
+        lineup=lineup,
+        split=wish.split,
+        direction=direction,
+        method=None if is_base else opened.settings.train.method,
+        notes=(*opened.notes, *notes),
+    )
+    problems = opened.task.test if wish.split == "test" else opened.task.dev
+    return evaluate(
+        opened.session,
+        problems,
+        subject,
+        settings=opened.settings.evaluation,
+        sampling=sampling_for(opened.settings),
+        progress=progress,
+    )
+
+
+def _check_wish(wish: Wish, protocol: str, *, has_pair: bool, is_base: bool) -> None:
+    is_directed = protocol in ("cascade", "blind-second")
+    if is_directed and not has_pair and not is_base:
+        raise ConfigError(
+            f"--protocol {protocol} needs two trained adapters, but this run trained one: use self-cascade, moa or majority"
+        )
+    if is_directed and wish.adapter in ("a", "b"):
+        raise ConfigError(f"--adapter {wish.adapter} does not go with --protocol {protocol}: choose with --direction")
+    if not is_directed and wish.direction in ("a-b", "b-a"):
+        raise ConfigError(f"--direction {wish.direction} does not go with --protocol {protocol}: choose with --adapter")
+    if is_base and wish.adapter in ("a", "b"):
+        raise ConfigError(f"--adapter {wish.adapter} was asked for, but a base model has no adapters: leave it out")
+    if wish.adapter == "b" and not has_pair:
+        raise ConfigError("--adapter b was asked for, but this run trained adapter A alone: use --adapter a")
+
+
+def _direction(opened: Opened, wish: Wish, protocol: str, *, is_base: bool) -> tuple[Direction | None, tuple[str, ...]]:
+    if protocol not in ("cascade", "blind-second") or is_base:
+        return None, ()
+    if wish.direction != "dev":
+        return wish.direction, (f"direction {wish.direction} as asked for",)
+    if not opened.task.dev:
+        raise ConfigError("the development split is empty: choose with --direction a-b or b-a, or raise task.dev_share")
+    direction, note = choose_direction(
+        opened.session,
+        opened.task.dev,
+        task=opened.task.name,
+        settings=opened.settings.evaluation,
+        sampling=sampling_for(opened.settings),
+    )
+    return direction, (note,)

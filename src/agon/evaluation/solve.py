@@ -1,0 +1,71 @@
+"""Let a trained pair solve one problem, with everything that passed between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from agon.answers import extract_answer
+from agon.evaluation.load import Opened, sampling_for
+from agon.match.lineups import lineup_for
+from agon.match.play import play
+from agon.match.session import Session
+from agon.methods.registry import method_named
+from agon.records import AnswerStyle, Completion, Direction, Match, Problem, Verdict
+from agon.tasks.typed import typed_problem
+
+NOT_CHECKED = "not checked: no right answer was given"
+
+
+class _Unchecked:
+    """Stands in for the verifiers where nobody knows the right answer: it reads answers and judges none."""
+
+    def verify(self, pairs: Sequence[tuple[Problem, Completion]], style: AnswerStyle) -> list[Verdict]:
+        answers = [extract_answer(completion.text, style) for _, completion in pairs]
+        return [Verdict("unparsed", 0.0, NOT_CHECKED, answer=answer) for answer in answers]
+
+    def check_error_share(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction, seed: int) -> Match:
+    """Play one match of the problem in `text` as the pair was trained to: a cascade, or a self-cascade after one-adapter methods.
+
+    Raises:
+        DataError: the text is no problem of the run's task.
+    """
+    problem, can_check = typed_problem(opened.settings.task, text, gold)
+    session = opened.session if can_check else _unchecked(opened.session)
+    has_pair = len(method_named(opened.settings.train.method).adapters) == 2
+    lineup = lineup_for("cascade" if has_pair else "self-cascade", direction=direction)
+    sampling = sampling_for(opened.settings)
+    (matches,) = play(session, [problem], lineup, samples=1, sampling=sampling, seed=seed, stream=("solve",))
+    return matches[0]
+
+
+def solved_json(match: Match) -> dict[str, Any]:
+    """Return what `agon solve --json` prints."""
+    stages = {attempt.role: attempt for attempt in match.attempts}
+    return {
+        "problem": match.problem.question,
+        "answer": match.final.verdict.answer,
+        "verdict": None if match.final.verdict.reason == NOT_CHECKED else match.final.verdict.outcome,
+        "summary": match.summaries[0].text if match.summaries else None,
+        **{
+            role: {
+                "adapter": attempt.adapter,
+                "text": attempt.completion.text,
+                "tokens": attempt.completion.num_tokens,
+                "truncated": attempt.completion.is_truncated,
+            }
+            for role, attempt in stages.items()
+        },
+    }
+
+
+def _unchecked(session: Session) -> Session:
+    return replace(session, verifiers=_Unchecked())

@@ -1,0 +1,190 @@
+"""What matches are played with: an engine over the adapters, the prompts, the checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import torch
+
+from agon.config import RolloutSettings, Settings
+from agon.errors import ConfigError
+from agon.model.base import Base, load_base
+from agon.model.checkpoint import load_adapters
+from agon.model.pair import AdapterPair
+from agon.prompts.builder import PromptBuilder
+from agon.prompts.summary import summarize
+from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary, Verdict
+from agon.rollout.engine import Engine
+from agon.rollout.torch_engine import TorchEngine
+from agon.seeding import numpy_rng
+from agon.tasks.data import DroppedRow
+from agon.tasks.loader import drop_long
+from agon.verifiers.registry import open_verifiers
+
+# Below this size a second thread costs more than it computes (QUICKSTART: one thread samples 20k tokens/s, two 8k).
+_ONE_THREAD_BELOW_PARAMETERS = 5_000_000
+_NUM_PROBES = 32
+
+
+class Checker(Protocol):
+    """What `play` needs of the verifiers."""
+
+    def verify(self, pairs: Sequence[tuple[Problem, Completion]], style: AnswerStyle) -> list[Verdict]:
+        """Return one verdict a pair."""
+        ...
+
+    def check_error_share(self) -> None:
+        """Raise VerifierError when too many checks failed by the checkers' own fault."""
+        ...
+
+    def close(self) -> None:
+        """End worker processes."""
+        ...
+
+
+class Prompter(Protocol):
+    """What `play` needs of the prompts."""
+
+    def draft(self, problem: Problem) -> Prompt:
+        """Return the plain prompt."""
+        ...
+
+    def challenge(self, problem: Problem, summaries: Sequence[Summary]) -> Prompt:
+        """Return the prompt that shows what the rivals left."""
+        ...
+
+
+@dataclass(slots=True)
+class Session:
+    """An open engine with its prompts and checkers. A context manager: leaving it ends worker processes.
+
+    `versions` says how many steps each adapter has taken, for the check that the engine sampled from the present one.
+    """
+
+    engine: Engine
+    prompts: Prompter
+    verifiers: Checker
+    style: AnswerStyle
+    tokenizer: Any
+    pair: AdapterPair | None = None
+
+    @property
+    def versions(self) -> Mapping[str | None, int]:
+        """Optimiser steps of each adapter; 0 for the base."""
+        if self.pair is None:
+            return {}
+        return {None: 0, **{name: self.pair.version(name) for name in self.pair.names}}
+
+    def summarize(self, problem: Problem, completion: Completion, *, max_tokens: int) -> Summary:
+        """Return what a challenger may see of a draft."""
+        return summarize(problem, completion, style=self.style, tokenizer=self.tokenizer, max_tokens=max_tokens)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the engine and the worker processes."""
+        self.engine.close()
+        self.verifiers.close()
+
+
+def open_session(settings: Settings, *, problems: Sequence[Problem] = (), checkpoint: Path | None = None) -> Session:
+    """Load the base, put the pair of adapters on it, and open engine, prompts and checkers.
+
+    The adapters are new ones from the run's seed, or those of `checkpoint`. `problems` give the prompts on which the noise of
+    `adapter.init = "noise"` is calibrated.
+
+    Raises:
+        ModelError: the base or an adapter cannot be used.
+    """
+    base = load_base(settings.model)
+    limit_threads(base)
+    prompts = _prompt_builder(settings, base)
+    probes = _probe_prompts(prompts, problems, settings.train.seed)
+    pair = AdapterPair.create(base, settings.adapter, seed=settings.train.seed, probe_prompts=probes)
+    if checkpoint is not None:
+        load_adapters(pair, checkpoint)
+    return Session(
+        engine=TorchEngine(pair, max_rows=settings.rollout.max_rows),
+        prompts=prompts,
+        verifiers=open_verifiers(settings.verifier),
+        style=settings.task.answer_style,
+        tokenizer=base.tokenizer,
+        pair=pair,
+    )
+
+
+def open_base_session(settings: Settings) -> Session:
+    """Open a session of the bare base, without adapters."""
+    base = load_base(settings.model)
+    limit_threads(base)
+    return Session(
+        engine=TorchEngine(base, max_rows=settings.rollout.max_rows),
+        prompts=_prompt_builder(settings, base),
+        verifiers=open_verifiers(settings.verifier),
+        style=settings.task.answer_style,
+        tokenizer=base.tokenizer,
+    )
+
+
+def limit_threads(base: Base) -> None:
+    """Use one thread for a base so small that a second one only waits."""
+    if base.device.type == "cpu" and base.num_parameters < _ONE_THREAD_BELOW_PARAMETERS:
+        torch.set_num_threads(1)
+
+
+def fit_problems(
+    session: Session, problems: Sequence[Problem], settings: RolloutSettings, *, max_prompt_tokens: int
+) -> tuple[tuple[Problem, ...], tuple[DroppedRow, ...]]:
+    """Drop the problems whose prompts would not fit, and say which. Nothing is ever cut silently.
+
+    A problem fits if its draft prompt has at most `max_prompt_tokens` and leaves room in the context for a draft, and its challenge
+    prompt with the longest summary for a challenge.
+
+    Raises:
+        ConfigError: no prompt at all could fit.
+    """
+    context = session.engine.context_length
+    if not problems:
+        return (), ()
+    shortest = min(problems, key=lambda problem: len(problem.question))
+    stand_in = Summary(text="", is_empty=True, has_leak=False, num_withheld=0)
+    plain = len(session.prompts.draft(shortest).token_ids)
+    added = max(len(session.prompts.challenge(shortest, [stand_in]).token_ids) - plain, 0)
+    room = min(
+        context - settings.max_draft_tokens,
+        context - settings.max_challenge_tokens - settings.max_summary_tokens - added,
+    )
+    if room < plain:
+        raise ConfigError(
+            f"the context of {context} tokens leaves {room} for a prompt, but the shortest needs {plain}: lower "
+            f"rollout.max_draft_tokens ({settings.max_draft_tokens}), max_challenge_tokens ({settings.max_challenge_tokens}) "
+            f"or max_summary_tokens ({settings.max_summary_tokens})"
+        )
+    limit = min(max_prompt_tokens, room)
+    return drop_long(problems, lambda problem: len(session.prompts.draft(problem).token_ids), limit)
+
+
+def _prompt_builder(settings: Settings, base: Base) -> PromptBuilder:
+    return PromptBuilder(
+        base.tokenizer,
+        wording=settings.task.wording,
+        style=settings.task.answer_style,
+        enable_thinking=settings.model.enable_thinking,
+    )
+
+
+def _probe_prompts(prompts: PromptBuilder, problems: Sequence[Problem], seed: int) -> list[tuple[int, ...]] | None:
+    if not problems:
+        return None
+    picked = numpy_rng(seed, "probes").choice(len(problems), size=min(_NUM_PROBES, len(problems)), replace=False)
+    return [prompts.draft(problems[index]).token_ids for index in sorted(picked.tolist())]

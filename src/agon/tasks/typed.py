@@ -1,0 +1,62 @@
+"""A problem typed by a person, as `agon solve` takes it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from agon.config import TaskSettings
+from agon.countdown_text import LARGEST_NUMBER, LARGEST_VALUE, draft_question
+from agon.errors import DataError
+from agon.records import Problem
+from agon.tasks.named import NAMED
+from agon.tasks.rows import content_id
+
+_COUNTDOWN = re.compile(r"\s*(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)\s*(?:=|->|:)\s*(\d+)\s*")
+
+
+class Typed(NamedTuple):
+    """A problem, and whether a program can check its answer."""
+
+    problem: Problem
+    can_check: bool
+
+
+def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
+    """Turn typed text into a problem of the run's task. Countdown needs no gold answer; any other is checked only with one.
+
+    Raises:
+        DataError: the text is empty, or no problem of a countdown task.
+    """
+    if settings.name == "countdown-lite" and settings.path is None:
+        return Typed(_countdown(text), can_check=True)
+    if not text.strip():
+        raise DataError("the problem is empty: give its text")
+    named = NAMED.get(settings.name)
+    own = named.verifier if named is not None else "math"
+    verifier = own if settings.verifier == "auto" else settings.verifier
+    problem = Problem(id=content_id(text), question=text, gold=gold or "", task=settings.name, verifier=verifier)
+    return Typed(problem, can_check=gold is not None)
+
+
+def _countdown(text: str) -> Problem:
+    found = _COUNTDOWN.fullmatch(text)
+    if found is None:
+        raise DataError(f"{text!r} is no countdown problem: give three numbers and a target, such as '12 7 5 = 24'")
+    *numbers, target = (int(group) for group in found.groups())
+    if not all(1 <= number <= LARGEST_NUMBER for number in numbers) or not 1 <= target <= LARGEST_VALUE:
+        raise DataError(
+            f"{text!r} is outside the base's world: numbers are 1 to {LARGEST_NUMBER}, the target is 1 to {LARGEST_VALUE}"
+        )
+    # The base knows the numbers in falling order.
+    numbers.sort(reverse=True)
+    question = draft_question(numbers, target)
+    return Problem(
+        id=content_id(question),
+        question=question,
+        gold="",
+        task="countdown-lite",
+        verifier="expression",
+        summary_style="tries",
+        details={"numbers": numbers, "target": target},
+    )

@@ -1,0 +1,50 @@
+"""From what a stream earned to what its adapter learns: rewards become advantages, attempts become samples."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from agon.learner.advantages import Credit, RewardGroup, Scale, assign_advantages
+from agon.learner.packing import Sample
+from agon.methods.base import Group, Stream
+
+
+class Credited(NamedTuple):
+    """The samples of a stream, group by group, and the advantages they were given."""
+
+    samples: list[Sample]
+    credit: Credit
+
+
+def credit_stream(stream: Stream, *, scale: Scale, mask_truncated: bool) -> Credited:
+    """Normalise a stream's rewards within its own groups and lay its attempts out for the learner.
+
+    A completion whose checker failed is in no mean and in no loss; so is a truncated one if `mask_truncated`. All else that is not
+    right is trained on as wrong.
+    """
+    credit = assign_advantages([reward_group(group, mask_truncated=mask_truncated) for group in stream.groups], scale)
+    samples = [
+        Sample(
+            prompt_ids=attempt.prompt.token_ids,
+            completion_ids=attempt.completion.token_ids,
+            behavior_logprobs=attempt.completion.logprobs,
+            advantage=advantage,
+            is_masked=not is_learned,
+        )
+        for group, given in zip(stream.groups, credit.groups, strict=True)
+        for attempt, advantage, is_learned in zip(group.attempts, given.advantages, given.is_learned, strict=True)
+    ]
+    return Credited(samples, credit)
+
+
+def reward_group(group: Group, *, mask_truncated: bool) -> RewardGroup:
+    """Return what the advantages of a group are computed from."""
+    return RewardGroup(
+        rewards=group.rewards,
+        is_correct=[attempt.is_correct for attempt in group.attempts],
+        format_scores=[attempt.format_score for attempt in group.attempts],
+        is_masked=[
+            attempt.verdict.is_masked or (mask_truncated and attempt.completion.is_truncated)
+            for attempt in group.attempts
+        ],
+    )

@@ -1,0 +1,168 @@
+"""From settings to a finished run folder: check everything, begin or continue the run, train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agon.config import Settings, settings_from
+from agon.errors import ConfigError, DataError, RunError
+from agon.evaluation.load import find_checkpoint, fit_task
+from agon.learner.learner import Learner
+from agon.match.session import Session, open_session
+from agon.runs.checkpoints import checkpoint_step
+from agon.runs.folder import RunFolder
+from agon.runs.lines import read_lines
+from agon.runs.manifest import read_config, read_manifest, write_json
+from agon.runs.parent import require_empty
+from agon.runs.space import require_free_bytes
+from agon.tasks.account import data_hash, describe_task, summary_lines
+from agon.tasks.data import TaskData
+from agon.tasks.loader import load_task
+from agon.train.interrupt import StopRequest
+from agon.train.loop import Trained, pair_of, train
+from agon.train.state import checkpoint_bytes, restore_state
+from agon.train.tracking import open_tracker
+
+# Settings that may differ between a run and its continuation: they do not change what a step computes.
+_FREE_TO_CHANGE = frozenset(
+    {"train.save_every", "train.keep_checkpoints", "train.save_matches_every", "tracking.backend", "tracking.project"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """What the caller is told while a run goes on: a line of text now and then, and every step's metrics."""
+
+    say: Callable[[str], None]
+    on_step: Callable[[int, dict[str, Any]], None]
+
+
+def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
+    """Begin a run in `out` and train it to its last step, or to a Ctrl-C.
+
+    Data, base and output are checked before anything is written.
+
+    Raises:
+        AgonError: the subclass says what cannot be used. Nothing half-written is left behind.
+    """
+    require_empty(out)
+    with ExitStack() as stack:
+        ready = _open(settings, watcher, stack)
+        require_free_bytes(out, checkpoint_bytes(pair_of(ready.session)) * (settings.train.keep_checkpoints + 1))
+        tree = settings.model_dump(mode="json")
+        run = stack.enter_context(RunFolder.create(out, settings=tree, hashes=ready.hashes))
+        write_json(run.path / "data.json", describe_task(ready.task))
+        return _train(settings, run, ready, stack, watcher, first_step=0)
+
+
+def resume_training(out: Path, wanted: Settings | None, watcher: Watcher) -> Trained:
+    """Continue the run in `out` from its last whole checkpoint, with the same prompts, samples and weights as if never stopped.
+
+    `wanted` are the settings of a recipe given beside `--resume`; they must be the run's own, but for when to save and track.
+
+    Raises:
+        ConfigError: `wanted` differs from the run.
+        RunError: no run, or its base or data have changed.
+    """
+    settings = settings_from(read_config(out), source=str(out / "config.json"))
+    if wanted is not None:
+        _require_same(settings, wanted, out)
+        settings = wanted
+    with ExitStack() as stack:
+        run = stack.enter_context(RunFolder.open(out))
+        done, notes = _last_checkpoint(out)
+        for note in notes:
+            watcher.say(f"warning: {note}")
+        if done is not None and checkpoint_step(done) >= settings.train.steps:
+            watcher.say(f"{out} is finished: {settings.train.steps} steps of {settings.train.steps}")
+            return Trained(completed_steps=settings.train.steps, was_stopped=False)
+        ready = _open(settings, watcher, stack)
+        _require_same_hashes(out, ready.hashes)
+        first_step = 0 if done is None else restore_state(done, pair_of(ready.session), ready.learner)
+        run.rewind(first_step)
+        start = "the beginning (no whole checkpoint)" if done is None else f"step {first_step} ({done.name})"
+        watcher.say(f"resumed from {start}")
+        return _train(settings, run, ready, stack, watcher, first_step=first_step)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """Everything a training needs, and the hashes that name its base and its problems."""
+
+    task: TaskData
+    session: Session
+    learner: Learner
+    hashes: dict[str, str]
+
+
+def _open(settings: Settings, watcher: Watcher, stack: ExitStack) -> _Ready:
+    loaded = load_task(settings.task)
+    session = stack.enter_context(open_session(settings, problems=loaded.train))
+    task = fit_task(session, loaded, settings)
+    if not task.train:
+        raise DataError(f"task {task.name} has no training problem left: {len(task.bad_rows)} rows were dropped")
+    if settings.train.problems_per_step > len(task.train):
+        raise ConfigError(
+            f"train.problems_per_step is {settings.train.problems_per_step}, but the task has {len(task.train)} training "
+            f"problems: set it to {len(task.train)} or less"
+        )
+    for line in summary_lines(task):
+        watcher.say(line)
+    pair, rollout = pair_of(session), settings.rollout
+    if pair.init_report is not None:
+        watcher.say(f"adapters: {pair.init_report}")
+    cap = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
+    learner = Learner(pair, settings.train, temperature=rollout.temperature, max_completion_tokens=cap)
+    return _Ready(task, session, learner, {"base": pair.base.identity.sha256, "data": data_hash(loaded)})
+
+
+def _train(
+    settings: Settings, run: RunFolder, ready: _Ready, stack: ExitStack, watcher: Watcher, *, first_step: int
+) -> Trained:
+    tracker = open_tracker(settings, run.path)
+    if tracker is not None:
+        stack.callback(tracker.close)
+    stop = stack.enter_context(StopRequest())
+    return train(
+        ready.session,
+        ready.learner,
+        ready.task.train,
+        settings,
+        run,
+        first_step=first_step,
+        on_step=watcher.on_step,
+        tracker=tracker,
+        stop=stop,
+    )
+
+
+def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
+    if not read_lines(run / "metrics.jsonl"):
+        return None, ()
+    try:
+        return find_checkpoint(run)
+    except RunError as error:
+        return None, (str(error),)
+
+
+def _require_same(saved: Settings, wanted: Settings, out: Path) -> None:
+    differing = [
+        f"{table}.{key} ({before!r} -> {after!r})"
+        for table, inner in saved.model_dump().items()
+        for key, before in inner.items()
+        if (after := wanted.model_dump()[table][key]) != before and f"{table}.{key}" not in _FREE_TO_CHANGE
+    ]
+    if differing:
+        raise ConfigError(
+            f"the recipe differs from the run in {out}: {', '.join(differing)}; resume without a recipe, or train into another --out"
+        )
+
+
+def _require_same_hashes(out: Path, hashes: Mapping[str, str]) -> None:
+    for name, what in (("base", "base"), ("data", "problems")):
+        if read_manifest(out).get("hashes", {}).get(name) != hashes[name]:
+            raise RunError(f"the {what} of {out} changed since the run began: restore it, or train into another --out")

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def _one_line(capsys):
+    told = capsys.readouterr().err.strip()
+    assert "\n" not in told, told
+    assert "Traceback" not in told
+    return told
+
+
+@pytest.mark.parametrize(
+    ("overrides", "code", "words"),
+    [
+        (["model.base=/no/such/folder"], 1, ["/no/such/folder"]),
+        (["train.group_size=1"], 2, ["group_size is 1", "2 or more"]),
+        (["train.problems_per_step=100000"], 2, ["100000", "training problems"]),
+        (["rollout.max_draft_tokens=100000"], 2, ["100000", "max_draft_tokens"]),
+        (["train.stepz=3"], 2, ["train.stepz", "did you mean 'steps'"]),
+        (["model.device=cuda"], 2, ["model.device", "cuda"]),
+        (["adapter.targets=['nothing']"], 1, ["nothing"]),
+        (["tracking.backend=wandb"], 2, ["wandb", "pip install"]),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line_and_leaves_nothing(agon, tmp_path, capsys, overrides, code, words):
+    out = tmp_path / "run"
+    sets = [word for override in overrides for word in ("--set", override)]
+    assert agon("train", "quickstart-agon", "--out", out, *sets) == code
+    told = _one_line(capsys)
+    for word in words:
+        assert word in told
+    assert not out.exists()
+
+
+def test_an_absent_hub_name_without_network_is_told_in_one_line(agon, tmp_path, capsys):
+    assert agon("train", "quickstart-agon", "--out", tmp_path / "run", "--set", "model.base=nobody/nothing") == 1
+    assert "nobody/nothing" in _one_line(capsys)
+    assert not (tmp_path / "run").exists()
+
+
+def _train_on(agon, path, out, *words):
+    return agon(
+        *(
+            "train",
+            "quickstart-agon",
+            "--out",
+            out,
+            "--set",
+            "task.name=custom",
+            "--set",
+            f"task.path={json.dumps(str(path))}",
+        ),
+        *words,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([], ["empty"]),
+        ([{"question": f"a {i} b 2 c 1 =3", "answer": "3"} for i in range(40)], ["same answer"]),
+        ([{"frage": "1", "answer": "3"}], ["question", "frage"]),
+    ],
+    ids=["empty", "one class", "renamed column"],
+)
+def test_a_data_set_that_cannot_be_used_is_named(agon, tmp_path, capsys, rows, words):
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert _train_on(agon, path, tmp_path / "run") in (1, 2)
+    told = _one_line(capsys)
+    for word in (*words, "data.jsonl"):
+        assert word in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_occupied_folder_is_not_written_into(agon, trained, capsys):
+    assert agon("train", "quickstart-agon", "--out", trained) == 1
+    assert "--resume" in _one_line(capsys)
+
+
+def test_an_output_below_a_file_is_refused(agon, tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert agon("train", "quickstart-agon", "--out", tmp_path / "file" / "run") == 1
+    assert "file" in _one_line(capsys)
+
+
+def test_a_run_folder_of_another_version_is_refused_with_the_remedy(agon, tmp_path, capsys):
+    (tmp_path / "manifest.json").write_text(json.dumps({"format_version": 99, "versions": {"agon": "9.9"}}))
+    for words in (
+        ["eval", tmp_path],
+        ["solve", tmp_path, "1 2 3 = 4"],
+        ["report", tmp_path],
+        ["train", "--resume", "--out", tmp_path],
+    ):
+        assert agon(*words) == 1
+        assert "99" in _one_line(capsys)
+
+
+@pytest.mark.parametrize(
+    "words", [["eval", "/no/such/run"], ["solve", "/no/such/run", "x"], ["report", "/no/such/run"]]
+)
+def test_a_run_that_does_not_exist_is_named(agon, capsys, words):
+    assert agon(*words) in (1, 2)
+    assert "/no/such/run" in _one_line(capsys)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--protocol", "single", "--direction", "a-b"],
+        ["--protocol", "cascade", "--adapter", "a"],
+        ["--protocol", "majority", "--drafts", "1"],
+        ["--samples", "0"],
+        ["--set", "evaluation.temperature=-1"],
+        ["--protocol", "duel"],
+    ],
+)
+def test_a_contradictory_evaluation_is_refused(agon, trained, capsys, words):
+    assert agon("eval", trained, *words) == 2
+    _one_line(capsys)
+
+
+def test_a_problem_that_is_none_is_refused(agon, trained, capsys):
+    assert agon("solve", trained, "what is this?") in (1, 2)
+    assert "what is this?" in _one_line(capsys)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])
+def test_help_and_version_load_no_torch(words):
+    code = (
+        "import sys\n"
+        "from agon.cli.main import main\n"
+        "try:\n"
+        f"    main({words!r})\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "assert not {'torch', 'transformers', 'peft', 'datasets'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_report_loads_no_torch(trained, tmp_path):
+    code = (
+        "import sys\n"
+        "from agon.cli.main import main\n"
+        f"assert main(['report', {str(trained)!r}, '--out', {str(tmp_path / 'r.html')!r}]) == 0\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_no_command_is_a_usage_error(agon, capsys):
+    assert agon() == 2
+    assert "COMMAND" in _one_line(capsys)
+
+
+def test_dry_run_prints_settings_and_budget_and_writes_nothing(agon, tmp_path, capsys):
+    assert agon("train", "quickstart-agon", "--out", tmp_path / "run", "--dry-run", "--set", "train.steps=10") == 0
+    shown = capsys.readouterr().out
+    assert "steps = 10" in shown
+    # 16 problems x 2 x 8 rollouts x 10 steps
+    assert "16 rollouts a problem, 256 a step, 2,560 in all" in shown
+    assert not (tmp_path / "run").exists()
