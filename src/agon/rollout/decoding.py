@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +22,7 @@ _MAX_PREFILL_LOGITS = 1 << 26
 _Group = tuple[tuple[int, ...], int]  # a prompt and its number of rows
 
 
+@runtime_checkable
 class Decoder(Protocol):
     """Keeps what the rows being decoded have left in the model, in the order of the rows."""
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from agon.errors import EngineError
 from agon.records import Completion, Request
@@ -19,6 +19,7 @@ Fault = Literal["missing_logprob", "nan_logprob", "wrong_adapter", "old_version"
 Script = Callable[[str, Request], str] | Mapping[str, str | Sequence[str]]
 
 
+@runtime_checkable
 class TextCodec(Protocol):
     """The part of a tokenizer a scripted engine needs."""
 

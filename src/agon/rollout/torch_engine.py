@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from agon.rollout.batching import decode
 from agon.rollout.checks import check_request
 from agon.rollout.decoding import Decoder, ModelCall, PlainDecoder, SlotDecoder
 from agon.rollout.engine import OnFinish
+from agon.rollout.fused import Replacement, find_norms, replaced
 from agon.rollout.probe import find_fault
 from agon.rollout.rows import Ended, Rows
 
@@ -24,6 +25,7 @@ from agon.rollout.rows import Ended, Rows
 _ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
 
 
+@runtime_checkable
 class SamplingSource(Protocol):
     """A base with named adapters, as `agon.model.pair.AdapterPair` is."""
 
@@ -65,6 +67,7 @@ class TorchEngine:
         self._is_stop[list(self._base.stop_ids)] = True
         self._hidden_ids = _hidden_ids(self._base.tokenizer)
         self._can_prune: bool | None = None
+        self._norms: list[Replacement] | None = None
 
     @property
     def context_length(self) -> int:
@@ -83,8 +86,10 @@ class TorchEngine:
         completions: dict[int, Completion] = {}
         for adapter in dict.fromkeys(request.adapter for request in requests):
             indexes = [index for index, request in enumerate(requests) if request.adapter == adapter]
-            with self._source.sampling(adapter) as model:
-                for ended in self._run(ModelCall(model), [requests[index] for index in indexes]):
+            group = [requests[index] for index in indexes]
+            # Closed at once when `on_finish` raises, so that the model is left as it was found.
+            with self._source.sampling(adapter) as model, closing(self._run(ModelCall(model), group)) as run:
+                for ended in run:
                     index = indexes[ended.index]
                     completions[index] = self._completion(requests[index], ended)
                     if on_finish is not None:
@@ -107,13 +112,16 @@ class TorchEngine:
                 f"knows 0 to {self._vocab_size - 1}: encode the prompt with the model's own tokenizer"
             )
 
-    def _run(self, call: ModelCall, requests: Sequence[Request]) -> Iterator[Ended]:
+    def _run(self, call: ModelCall, requests: Sequence[Request]) -> Generator[Ended]:
         max_rows = min(self._max_rows, len(requests))
         longest = max(len(request.prompt_ids) for request in requests)
         try:
-            decoder = self._decoder(call, max_rows, longest)
-            rows = Rows(requests, max_rows=max_rows, is_stop=self._is_stop, device=call.device)
-            yield from decode(decoder, rows, requests, max_rows)
+            if self._norms is None:
+                self._norms = find_norms(call.model)
+            with replaced(self._norms):
+                decoder = self._decoder(call, max_rows, longest)
+                rows = Rows(requests, max_rows=max_rows, is_stop=self._is_stop, device=call.device)
+                yield from decode(decoder, rows, requests, max_rows)
         except torch.OutOfMemoryError:
             raise EngineError(
                 f"out of memory while decoding {max_rows} rows with prompts of up to {longest} tokens: lower rollout.max_rows"
