@@ -56,7 +56,7 @@ def _qwen3() -> Qwen3Config:
 
 def _qwen3_5() -> Qwen3_5TextConfig:
     return Qwen3_5TextConfig(
-        **{**_SMALL, "num_hidden_layers": 4},
+        **{**_SMALL, "num_hidden_layers": 4, "initializer_range": 0.2},
         num_key_value_heads=2,
         head_dim=16,
         linear_num_key_heads=2,
