@@ -21,10 +21,8 @@ import torch
 from quickstart_searcher import (
     ASSISTANT,
     EOS,
-    FIRST_MOVES,
     IDS,
     PAD,
-    SECOND_MOVES,
     SPECIAL_TOKENS,
     TAGS,
     UNK,
@@ -46,7 +44,11 @@ CONTEXT = 256
 CHAT_TEMPLATE = (
     "{%- for message in messages -%}"
     "{%- if message['role'] == 'user' -%}{{ '" + USER + " ' + (message['content'] | trim) + ' ' }}"
-    "{%- elif message['role'] == 'assistant' -%}{{ '" + ASSISTANT + " ' + (message['content'] | trim) + ' " + EOS + " ' }}"
+    "{%- elif message['role'] == 'assistant' -%}{{ '"
+    + ASSISTANT
+    + " ' + (message['content'] | trim) + ' "
+    + EOS
+    + " ' }}"
     "{%- else -%}{{ raise_exception('the quickstart base knows the roles user and assistant only') }}{%- endif -%}"
     "{%- endfor -%}"
     "{%- if add_generation_prompt -%}{{ '" + ASSISTANT + "' }}{%- endif -%}"

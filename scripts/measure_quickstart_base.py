@@ -45,7 +45,9 @@ class Played(NamedTuple):
 
 
 @torch.no_grad()
-def sample(model: PreTrainedModel, prompts: Sequence[str], *, cap: int, temperature: float, top_p: float, seed: int) -> list[list[int]]:
+def sample(
+    model: PreTrainedModel, prompts: Sequence[str], *, cap: int, temperature: float, top_p: float, seed: int
+) -> list[list[int]]:
     """Sample one completion a prompt, prompts of like length together."""
     generator = torch.Generator().manual_seed(seed)
     encoded = [[IDS[word] for word in f"<user> {prompt} <assistant>".split()] for prompt in prompts]
@@ -75,7 +77,9 @@ def nucleus(logits: torch.Tensor, top_p: float) -> torch.Tensor:
     return torch.zeros_like(shares).scatter(-1, order, shares)
 
 
-def play(model: PreTrainedModel, problems: Sequence[Problem], prompts: Sequence[str], **sampling: float) -> list[Played]:
+def play(
+    model: PreTrainedModel, problems: Sequence[Problem], prompts: Sequence[str], **sampling: float
+) -> list[Played]:
     """Sample and check."""
     played: list[Played] = []
     for problem, ids in zip(problems, sample(model, prompts, **sampling), strict=True):
@@ -129,7 +133,11 @@ def summaries_true(played: Sequence[Played]) -> list[bool]:
 
 
 def _without_inner_values(words: Sequence[str]) -> list[str]:
-    return [word for index, word in enumerate(words) if not (word.startswith("=") and words[index + 1 : index + 2] not in ([], [";"]))]
+    return [
+        word
+        for index, word in enumerate(words)
+        if not (word.startswith("=") and words[index + 1 : index + 2] not in ([], [";"]))
+    ]
 
 
 def repeats(challenges: Sequence[Played], summaries: Sequence[str], *, first_only: bool) -> float:
@@ -143,7 +151,14 @@ def repeats(challenges: Sequence[Played], summaries: Sequence[str], *, first_onl
 
 
 def measure(
-    model: PreTrainedModel, split: str = "dev", *, samples: int = 8, cap: int = DRAFT_CAP, temperature: float = 0.6, top_p: float = 0.95, seed: int = 1
+    model: PreTrainedModel,
+    split: str = "dev",
+    *,
+    samples: int = 8,
+    cap: int = DRAFT_CAP,
+    temperature: float = 0.6,
+    top_p: float = 0.95,
+    seed: int = 1,
 ) -> dict[str, float]:
     """Play single drafts, the untrained cascade and a blind second draft."""
     problems = [problem for problem in countdown_splits()[split] for _ in range(samples)]
@@ -195,7 +210,9 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     model = AutoModelForCausalLM.from_pretrained(arguments.base, dtype=torch.float32)
-    found = measure(model, arguments.split, samples=arguments.samples, temperature=arguments.temperature, top_p=arguments.top_p)
+    found = measure(
+        model, arguments.split, samples=arguments.samples, temperature=arguments.temperature, top_p=arguments.top_p
+    )
     print(json.dumps(found, indent=1))
 
 

@@ -13,8 +13,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from agon.countdown_text import FIRST_MOVES, LARGEST_NUMBER, LARGEST_VALUE, NO_SUMMARY, OUT_OF_RANGE, RIVAL, SECOND_MOVES, SLOTS
-from agon.tasks.countdown import Numbers, all_questions, countdown_splits, first_value, second_moves_after, second_value, solutions
+from agon.countdown_text import (
+    FIRST_MOVES,
+    LARGEST_NUMBER,
+    LARGEST_VALUE,
+    NO_SUMMARY,
+    OUT_OF_RANGE,
+    RIVAL,
+    SECOND_MOVES,
+    SLOTS,
+)
+from agon.tasks.countdown import (
+    Numbers,
+    all_questions,
+    countdown_splits,
+    first_value,
+    second_moves_after,
+    second_value,
+    solutions,
+)
 
 PAD, EOS, UNK, USER, ASSISTANT = "<pad>", "<eos>", "<unk>", "<user>", "<assistant>"
 THINK, END_THINK, ANSWER, END_ANSWER = "<think>", "</think>", "<answer>", "</answer>"
@@ -124,58 +141,67 @@ def listed_tokens(tries: Sequence[Tried]) -> list[str]:
     return [token for index, item in enumerate(tries) for token in ((SEPARATOR,) if index else ()) + item.tokens]
 
 
-def search(
-    rng: random.Random, numbers: Numbers, target: int, *, lists: Sequence[Sequence[Tried]], habits: Habits, weights: LossWeights
-) -> tuple[Trace, list[Tried]]:
-    """Play one whole search: prompt, tries, summary, answer."""
-    trace, goal, table = Trace(), f"={target}", outcomes(numbers)
-    trace.add(prompt_tokens(numbers, target, lists), 0.0)
-    trace.add([THINK], weights.other)
-    listed = {item.first for tries in lists for item in tries}
-    tried: list[Tried] = []
-    while True:
-        tried.append(_one_try(rng, trace, numbers, goal, table, listed, tried, habits, weights))
-        if tried[-1].value == goal:
-            trace.add([END_THINK], weights.other)
-            break
-        go_on = habits.go_on[len(tried) - 1]
-        if trace.choose(rng, {SEPARATOR: go_on, END_THINK: 1.0 - go_on}, weights.other) == END_THINK:
-            break
-    trace.add(listed_tokens(tried), weights.other)
-    trace.add([ANSWER, *tried[-1].tokens[:-1], END_ANSWER, EOS], weights.other)
-    return trace, tried
+class Searcher:
+    """Searches and writes down what it does, with the odds of every choice."""
+
+    def __init__(self, rng: random.Random, habits: Habits, weights: LossWeights) -> None:
+        self._rng = rng
+        self._habits = habits
+        self._weights = weights
+
+    def search(self, numbers: Numbers, target: int, lists: Sequence[Sequence[Tried]] = ()) -> tuple[Trace, list[Tried]]:
+        """Play one whole search: prompt, tries, summary, answer. The answer is the last try, whether it hits or not."""
+        trace, goal, other = Trace(), f"={target}", self._weights.other
+        trace.add(prompt_tokens(numbers, target, lists), 0.0)
+        trace.add([THINK], other)
+        listed = {item.first for tries in lists for item in tries}
+        tried: list[Tried] = []
+        while True:
+            first_odds = self._first_odds(numbers, goal, listed=listed, own=[item.first for item in tried])
+            tried.append(self._one_try(trace, numbers, goal, first_odds))
+            if tried[-1].value == goal:
+                trace.add([END_THINK], other)
+                break
+            go_on = self._habits.go_on[len(tried) - 1]
+            if trace.choose(self._rng, {SEPARATOR: go_on, END_THINK: 1.0 - go_on}, other) == END_THINK:
+                break
+        trace.add(listed_tokens(tried), other)
+        trace.add([ANSWER, *tried[-1].tokens[:-1], END_ANSWER, EOS], other)
+        return trace, tried
+
+    def _first_odds(self, numbers: Numbers, goal: str, *, listed: set[str], own: Sequence[str]) -> dict[str, float]:
+        habits = self._habits
+        return {
+            first: (habits.out_first if value == OUT else habits.hit_first if goal in seconds.values() else 1.0)
+            * (habits.sum_first if "+" in first else 1.0)
+            * habits.own_repeat ** own.count(first)
+            * (habits.listed if first in listed else 1.0)
+            for first, (value, seconds) in outcomes(numbers).items()
+        }
+
+    def _second_odds(self, seconds: dict[str, str], goal: str) -> dict[str, float]:
+        habits = self._habits
+        return {
+            second: habits.out_second if end == OUT else habits.hit_second if end == goal else 1.0
+            for second, end in seconds.items()
+        }
+
+    def _one_try(self, trace: Trace, numbers: Numbers, goal: str, first_odds: dict[str, float]) -> Tried:
+        weights = self._weights
+        first = trace.choose(self._rng, first_odds, weights.first)
+        value, seconds = outcomes(numbers)[first]
+        trace.add([_number(numbers, first[1]), _number(numbers, first[3])], weights.other)
+        trace.add([value], weights.value)
+        if value == OUT:
+            return Tried(first, None, OUT)
+        second = trace.choose(self._rng, self._second_odds(seconds, goal), weights.second)
+        trace.add([_number(numbers, second[1])], weights.other)
+        trace.add([seconds[second]], weights.value)
+        return Tried(first, second, seconds[second])
 
 
-def _one_try(
-    rng: random.Random,
-    trace: Trace,
-    numbers: Numbers,
-    goal: str,
-    table: dict[str, tuple[str, dict[str, str]]],
-    listed: set[str],
-    tried: Sequence[Tried],
-    habits: Habits,
-    weights: LossWeights,
-) -> Tried:
-    own = [item.first for item in tried]
-    odds = {
-        first: (habits.out_first if value == OUT else habits.hit_first if goal in seconds.values() else 1.0)
-        * (habits.sum_first if "+" in first else 1.0)
-        * habits.own_repeat ** own.count(first)
-        * (habits.listed if first in listed else 1.0)
-        for first, (value, seconds) in table.items()
-    }
-    first = trace.choose(rng, odds, weights.first)
-    value, seconds = table[first]
-    trace.add([str(numbers[SLOTS.index(first[1])]), str(numbers[SLOTS.index(first[3])])], weights.other)
-    trace.add([value], weights.value)
-    if value == OUT:
-        return Tried(first, None, OUT)
-    shares = {second: habits.out_second if end == OUT else habits.hit_second if end == goal else 1.0 for second, end in seconds.items()}
-    second = trace.choose(rng, shares, weights.second)
-    trace.add([str(numbers[SLOTS.index(second[1])])], weights.other)
-    trace.add([seconds[second]], weights.value)
-    return Tried(first, second, seconds[second])
+def _number(numbers: Numbers, slot: str) -> str:
+    return str(numbers[SLOTS.index(slot)])
 
 
 def random_list(rng: random.Random, numbers: Numbers, target: int) -> list[Tried]:
@@ -226,12 +252,13 @@ def practice(rng: random.Random, *, mixture: Mixture, habits: Habits, weights: L
     pool = hard if rng.random() < mixture.hard else easy if rng.random() < 0.5 else unsolvable
     numbers, target = rng.choice(pool)
     num_lists = rng.choices(range(len(mixture.num_lists)), mixture.num_lists)[0]
+    searcher = Searcher(rng, habits, weights)
     lists: list[list[Tried]] = []
     for _ in range(num_lists):
         if rng.random() < mixture.random_lists:
             lists.append(random_list(rng, numbers, target))
         else:
-            _, tried = search(rng, numbers, target, lists=(), habits=habits, weights=weights)
+            _, tried = searcher.search(numbers, target)
             lists.append([item for item in tried if item.value != f"={target}"])
-    trace, _ = search(rng, numbers, target, lists=lists, habits=habits, weights=weights)
+    trace, _ = searcher.search(numbers, target, lists)
     return trace
