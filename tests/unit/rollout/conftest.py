@@ -143,7 +143,7 @@ def make_pair(make_base: Callable[..., Base]) -> Callable[..., AdapterPair]:
         with torch.no_grad():
             for name in pair.names:
                 for parameter in pair.parameters(name):
-                    parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.15)
+                    parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.1)
         return pair
 
     return make
