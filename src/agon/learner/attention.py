@@ -212,7 +212,7 @@ class _PlainAttention(torch.autograd.Function):
 
 def _to_rows(
     x: Float[Tensor, "tokens heads width"], block: Block, kv_heads: int, *, clear_padding: bool = False
-) -> Float[Tensor, "rows*kv_heads groups*length width"]:
+) -> Float[Tensor, "kv_rows queries width"]:
     heads, width = x.shape[1:]
     if len(block.is_padding):
         x = x.index_select(0, block.gather)
@@ -223,7 +223,7 @@ def _to_rows(
 
 
 def _from_rows(
-    x: Float[Tensor, "rows*kv_heads groups*length width"], block: Block, out: Float[Tensor, "tokens heads width"]
+    x: Float[Tensor, "kv_rows queries width"], block: Block, out: Float[Tensor, "tokens heads width"]
 ) -> None:
     _, heads, width = out.shape
     tokens = x.view(block.rows, heads, block.length, width).transpose(1, 2).reshape(-1, heads, width)

@@ -30,6 +30,11 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<turn|>", "<|end|>",
 _INCIDENTAL_KEYS = frozenset(
     {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache", "attn_implementation"}
 )
+# Where composite models keep their text part, and where a text model looks for it.
+_TEXT_PART_KEYS = {
+    r"^(model\.language_model|language_model\.model)\.": "model.",
+    r"^language_model\.lm_head\.": "lm_head.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,17 +161,20 @@ def _load_config(folder: Path, settings: ModelSettings) -> Any:
                 f"{settings.base} brings its own Python code: set model.trust_remote_code=true if you trust it"
             ) from None
         raise ModelError(f"{settings.base}: its config.json cannot be used ({_first_line(error)})") from None
-    # A composite model (text, vision, audio) is used for its text part alone.
-    return config.get_text_config() if config.get_text_config() is not config else config
+    return config
 
 
 def _load_weights(folder: Path, config: Any, settings: ModelSettings, dtype: torch.dtype) -> Any:
+    # A composite model (text, vision, audio) is used for its text part alone.
+    text_config = config.get_text_config()
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # its table of missing keys is told as an error below
+    transformers_logging.disable_progress_bar()
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
-            config=config,
+            config=text_config,
+            key_mapping=None if text_config is config else _TEXT_PART_KEYS,
             dtype=dtype,
             use_safetensors=True,
             trust_remote_code=settings.trust_remote_code,

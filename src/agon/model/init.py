@@ -36,6 +36,14 @@ class InitReport:
     noise_sigma: float = 0.0
     noise_kl: float = 0.0
 
+    def __str__(self) -> str:
+        noise = (
+            f", B's noise has sigma {self.noise_sigma:.3g} and KL {self.noise_kl:.3g} nats a token"
+            if self.noise_sigma
+            else ""
+        )
+        return f"init {self.init}{noise}"
+
 
 def initialise_pair(pair: AdapterPair, *, seed: int, probe_prompts: Sequence[Sequence[int]] | None) -> InitReport:
     """Draw both adapters' matrices as the pair's settings say.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,10 +79,17 @@ class AdapterPair:
         if any(hasattr(module, "lora_A") for module in base.model.modules()):
             raise ModelError("the base carries adapters already: load it again for a second pair")
         config = _lora_config(settings, base.identity.name)
-        with torch.random.fork_rng(devices=[]):  # PEFT draws from the global stream; all of it is drawn again below
-            peft_model = PeftModel(base.model, config, adapter_name="A")
+        # PEFT draws from the global stream; all of it is drawn again below. It also reads an attribute that transformers deprecates.
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings(action="ignore", category=FutureWarning):
+            try:
+                peft_model = PeftModel(base.model, config, adapter_name="A")
+            except ValueError as error:
+                raise ModelError(
+                    f"adapter.targets {settings.targets!r} matches no layer of the base ({error})"
+                ) from None
             peft_model.add_adapter("B", config)
         pair = cls(base, settings, peft_model)
+        _check_targets(settings, pair.sites)
         pair.init_report = initialise_pair(pair, seed=seed, probe_prompts=probe_prompts)
         return pair
 
@@ -286,6 +294,17 @@ class AdapterPair:
 def _stamp(tensors: Sequence[Tensor]) -> _Stamp:
     """Tell whether tensors were written to or replaced, without reading them: torch counts in-place writes."""
     return tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+
+
+def _check_targets(settings: AdapterSettings, sites: Sequence[Site]) -> None:
+    if isinstance(settings.targets, str):
+        return
+    for target in settings.targets:
+        # PEFT's own rule: a whole path, or its end.
+        if not any(site.path == target or site.path.endswith(f".{target}") for site in sites):
+            raise ModelError(
+                f"adapter.targets names {target!r}, which matches no layer of the base: leave it out, or mend it"
+            )
 
 
 def _lora_config(settings: AdapterSettings, base_name: str) -> LoraConfig:
