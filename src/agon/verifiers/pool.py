@@ -48,7 +48,7 @@ class WorkerPool:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="agon-verifier")
         self._lock = threading.Lock()
         self._is_closed = False
-        weakref.finalize(self, _kill_all, self._workers)
+        weakref.finalize(self, _end_all, self._workers)
 
     def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Reply]:
         """Return one reply for each (gold, answer), in order."""
@@ -62,10 +62,10 @@ class WorkerPool:
         with self._lock:
             self._is_closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
-        _kill_all(self._workers)
-        self._threads.shutdown(wait=True)
         for worker in self._workers:
-            worker.end()
+            worker.kill()
+        self._threads.shutdown(wait=True)
+        _end_all(self._workers)
 
     def _one(self, gold: str, answer: str) -> Reply:
         worker = self._idle.get()
@@ -136,7 +136,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_environment(),
+            env=worker_environment(),
             start_new_session=True,
         )
         line = _read_line(_pipe(process.stdout), START_TIMEOUT_S)
@@ -148,13 +148,13 @@ class _Worker:
         return None if reply.get("ready") else f"the checking process did not start: {reply.get('failed')}"
 
 
-def _kill_all(workers: list[_Worker]) -> None:
+def _end_all(workers: list[_Worker]) -> None:
     for worker in workers:
-        worker.kill()
+        worker.end()
 
 
-def _environment() -> dict[str, str]:
-    """A bare environment: no secrets, the modules this process can import, and one order of sympy's sets in every process."""
+def worker_environment() -> dict[str, str]:
+    """Return a bare environment: no secrets, the modules this process can import, and one order of sympy's sets in every process."""
     import agon
 
     package_root = str(Path(agon.__file__).resolve().parents[1])

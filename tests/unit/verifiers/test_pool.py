@@ -1,0 +1,126 @@
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from agon.verifiers.pool import WorkerPool
+
+# A stand-in for the checking program that starts at once: the gold is how long to take, the answer what to do.
+FAKE = """
+import json, os, sys, time
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    gold, answer = json.loads(line)
+    time.sleep(float(gold))
+    if answer == "die":
+        os._exit(7)
+    print(json.dumps({"outcome": "correct", "reason": answer}), flush=True)
+"""
+
+
+@pytest.fixture
+def make_pool():
+    made = []
+
+    def make(program=FAKE, *, timeout_s=2.0, workers=2):
+        pool = WorkerPool(timeout_s=timeout_s, memory_mb=512, workers=workers)
+        pool._command[:] = [sys.executable, "-c", program]
+        made.append(pool)
+        return pool
+
+    yield make
+    for pool in made:
+        pool.close()
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_replies_come_in_the_order_of_the_pairs(make_pool):
+    pairs = [(str(0.1 - 0.01 * n), f"answer {n}") for n in range(10)]
+    assert [reply.reason for reply in make_pool().compare(pairs)] == [f"answer {n}" for n in range(10)]
+
+
+def test_nothing_starts_before_it_is_needed(make_pool):
+    assert all(worker._process is None for worker in make_pool()._workers)
+
+
+def test_waiting_in_the_queue_is_not_counted(make_pool):
+    # 20 x 0.05 s one after another take longer than the limit of 0.5 s that each one has
+    replies = make_pool(timeout_s=0.5, workers=1).compare([("0.05", "easy")] * 20)
+    assert {reply.outcome for reply in replies} == {"correct"}
+    assert sum(reply.seconds for reply in replies) > 0.5
+
+
+def test_a_hanging_check_is_killed_in_time_and_its_worker_replaced(make_pool):
+    pool = make_pool(timeout_s=0.5)
+    start = time.monotonic()
+    replies = pool.compare([("60", "hang"), *[("0", "good")] * 15])
+    assert time.monotonic() - start < 5
+    assert [reply.outcome for reply in replies] == ["timeout", *["correct"] * 15]
+    assert replies[0].reason == "took longer than 0.5 s"
+    assert [reply.outcome for reply in pool.compare([("0", "good")] * 4)] == ["correct"] * 4
+
+
+def test_a_process_that_dies_is_an_error_and_is_replaced(make_pool):
+    replies = make_pool(workers=1).compare([("0", "good"), ("0", "die"), ("0", "good")])
+    assert [reply.outcome for reply in replies] == ["correct", "error", "correct"]
+    assert replies[1].reason == "the checking process ended (exit status 7)"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("raise SystemExit(3)", "the checking process did not start (exit status 3)"),
+        ('print(\'{"failed": "no sympy"}\')', "the checking process did not start: no sympy"),
+    ],
+)
+def test_a_program_that_cannot_start_is_an_error_and_not_an_exception(make_pool, program, reason):
+    assert [reply[:2] for reply in make_pool(program).compare([("0", "x")])] == [("error", reason)]
+
+
+def test_many_threads_share_the_workers(make_pool):
+    pool = make_pool()
+    replies = {}
+    threads = [
+        threading.Thread(target=lambda n=n: replies.update({n: pool.compare([("0.01", str(n))])[0].reason}))
+        for n in range(64)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert replies == {n: str(n) for n in range(64)}
+
+
+def test_closing_leaves_no_process_even_while_a_check_hangs(make_pool):
+    pool = make_pool(timeout_s=60.0)
+    pool.compare([("0", "good")] * 4)
+    replies = []
+    thread = threading.Thread(target=lambda: replies.extend(pool.compare([("60", "hang")])))
+    thread.start()
+    time.sleep(0.3)
+    pids = [worker._process.pid for worker in pool._workers if worker._process]
+    assert any(is_alive(pid) for pid in pids)
+    pool.close()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert replies[0].outcome == "error"
+    assert not any(is_alive(pid) for pid in pids)
+    pool.close()
+
+
+def test_a_pool_that_is_forgotten_ends_its_processes():
+    pool = WorkerPool(timeout_s=2.0, memory_mb=512, workers=1)
+    pool._command[:] = [sys.executable, "-c", FAKE]
+    pool.compare([("0", "good")])
+    process = pool._workers[0]._process
+    del pool
+    assert process.wait(10) is not None

@@ -1,0 +1,104 @@
+import pytest
+
+from agon.config import VerifierSettings
+from agon.errors import VerifierError
+from agon.records import Completion, Problem
+from agon.verifiers import registry
+from agon.verifiers.math import MathChecker
+from agon.verifiers.registry import open_verifiers
+
+
+@pytest.fixture(scope="module")
+def math_checker():
+    made = MathChecker(VerifierSettings(timeout_s=2.0, workers=1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def verifiers(math_checker):
+    """Fresh counts on processes that are started once."""
+    made = open_verifiers(VerifierSettings())
+    made._math = math_checker
+    return made
+
+
+def problem(verifier, gold="12", **details):
+    return Problem("id", "q", gold, "t", verifier, details=details)
+
+
+def completion(text, stop_reason="stop"):
+    return Completion((1,), (0.0,), text, stop_reason, "A", 0)
+
+
+def test_each_outcome_is_given_and_counted_once(verifiers):
+    pairs = [
+        (problem("math"), completion(r"\boxed{12}")),
+        (problem("math"), completion(r"\boxed{13}")),
+        (problem("math"), completion("no answer")),
+        (problem("math"), completion(r"\boxed{12}", "length")),
+        (problem("math"), completion(r"\boxed{9^{9^{9^9}} + 1}")),
+        (problem("astrology"), completion(r"\boxed{12}")),
+    ]
+    verdicts = verifiers.verify(pairs, "boxed")
+    outcomes = ["correct", "wrong", "unparsed", "truncated", "timeout", "error"]
+    assert [verdict.outcome for verdict in verdicts] == outcomes
+    assert verifiers.outcome_counts == dict.fromkeys(outcomes, 1)
+    assert (verifiers.num_checked, verifiers.num_errors) == (6, 1)
+    assert [verdict.score for verdict in verdicts] == [1.0, 0, 0, 0, 0, 0]
+    assert all(verdict.gold == "12" and verdict.reason for verdict in verdicts)
+
+
+def test_the_problem_names_its_verifier(verifiers):
+    pairs = [
+        (problem("numeric", "1234"), completion("<answer>1,234 eggs</answer>")),
+        (problem("exact", "Paris"), completion("<answer>paris</answer>")),
+        (problem("math", r"\frac{1}{2}"), completion("<answer>0.5</answer>")),
+        (problem("expression", numbers=[12, 7, 5], target=25), completion("<answer>(12-7)*5</answer>")),
+        (problem("numeric", "1234"), completion("<answer>1235</answer>")),
+    ]
+    outcomes = [verdict.outcome for verdict in verifiers.verify(pairs, "tags")]
+    assert outcomes == ["correct", "correct", "correct", "correct", "wrong"]
+
+
+def test_math_verdicts_keep_the_order_of_the_pairs(verifiers):
+    pairs = [
+        (problem("math" if n % 2 else "numeric", str(n)), completion(rf"\boxed{{{n - n % 3}}}")) for n in range(30)
+    ]
+    outcomes = [verdict.outcome for verdict in verifiers.verify(pairs, "boxed")]
+    assert outcomes == ["correct" if n % 3 == 0 else "wrong" for n in range(30)]
+
+
+def test_nothing_in_the_reasoning_counts(verifiers):
+    texts = [r"<think>\boxed{12}</think> other text", r"<think>\boxed{12}</think> \boxed{13}", r"<think> \boxed{12}"]
+    verdicts = verifiers.verify([(problem("numeric"), completion(text)) for text in texts], "boxed")
+    assert [verdict.outcome for verdict in verdicts] == ["unparsed", "wrong", "unparsed"]
+
+
+def test_no_pairs_give_no_verdicts(verifiers):
+    assert verifiers.verify([], "tags") == []
+
+
+def test_a_failing_checker_is_an_error_with_its_reason(verifiers, monkeypatch):
+    def broken(*args):
+        raise RuntimeError("the checker is broken")
+
+    monkeypatch.setattr(registry, "check_numeric", broken)
+    monkeypatch.setattr(verifiers._math, "check", broken)
+    pairs = [(problem("numeric"), completion(r"\boxed{12}")), (problem("math"), completion(r"\boxed{12}"))]
+    for verdict in verifiers.verify(pairs, "boxed"):
+        assert verdict.outcome == "error"
+        assert verdict.is_masked
+        assert verdict.reason == "RuntimeError: the checker is broken"
+
+
+def test_too_many_errors_stop_a_run(verifiers):
+    good, bad = (problem("numeric"), completion(r"\boxed{12}")), (problem("astrology"), completion(r"\boxed{12}"))
+    verifiers.verify([bad] * 10, "boxed")
+    verifiers.check_error_share()  # too few checks to say
+    verifiers.verify([good] * 190, "boxed")
+    verifiers.check_error_share()  # 10 of 200: as many as allowed
+    verifiers.verify([bad], "boxed")
+    with pytest.raises(VerifierError, match=r"11 of 201 checks failed .*no verifier is called 'astrology'") as caught:
+        verifiers.check_error_share()
+    assert "\n" not in str(caught.value)
