@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from agon.errors import ConfigError, ModelError
+from agon.prompts import wordings
 from agon.prompts.builder import PromptBuilder
-from agon.records import Summary
+from agon.records import WORDINGS, Summary
 
 SUMMARY = Summary("I multiplied and got [withheld].", is_empty=False, has_leak=False, num_withheld=1)
 OTHER = Summary("I added instead.", is_empty=False, has_leak=False, num_withheld=0)
@@ -108,3 +109,7 @@ def test_symbols_are_the_strings_the_embedded_base_knows(make_tokenizer, countdo
     assert builder.draft(countdown_problem).text == "a 12 b 7 c 5 =25"
     assert builder.challenge(countdown_problem, [tries]).text == "a 12 b 7 c 5 =25 rival (a+b) =19"
     assert builder.challenge(countdown_problem, [tries, EMPTY]).text == "a 12 b 7 c 5 =25 rival (a+b) =19 rival none"
+
+
+def test_every_wording_a_recipe_may_name_exists():
+    assert set(wordings.WORDINGS) == set(WORDINGS)

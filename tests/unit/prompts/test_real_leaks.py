@@ -1,0 +1,28 @@
+"""How often the withheld answer can still be read, on public model outputs. Without the files these tests are skipped."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from agon.prompts.withhold import is_readable, withhold_answer
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "data"
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the development data is not here")
+
+
+@pytest.mark.parametrize(
+    ("stem", "highest"),
+    # measured: .19 and .11. What is left are numbers of the question and steps on the way that equal the answer.
+    [("math_model_completions", 0.22), ("gsm8k_model_solutions", 0.13)],
+)
+def test_withheld_answers_are_seldom_readable(stem, highest):
+    with gzip.open(SHARED / f"{stem}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = [json.loads(line)["completion"] for line in lines][:1500]
+    withheld = [withhold_answer(text, "boxed") for text in texts]
+    answered = [(text, result) for text, result in zip(texts, withheld, strict=True) if result.answer]
+    assert len(answered) > 0.98 * len(texts)
+    leaks = sum(is_readable(result.text, result.answer) for _, result in answered)
+    assert leaks / len(answered) <= highest
+    assert all(is_readable(text, result.answer) for text, result in answered)
