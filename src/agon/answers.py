@@ -5,8 +5,9 @@ every reader: verifiers, summaries and the report.
 
 The rules:
 
-* Reasoning ends at the last `</think>`. The opening mark may stand in the prompt (some chat templates put it there), so a lone
-  `</think>` counts. Without any mark the whole text is visible. A `<think>` that is not closed leaves nothing visible.
+* Reasoning ends at the last `</think>` (or `<channel|>`, the mark of Gemma 4). The opening mark may stand in the prompt (some chat
+  templates put it there), so a lone `</think>` counts. Without any mark the whole text is visible. A `<think>` that is not closed
+  leaves nothing visible.
 * Nothing in the reasoning counts.
 * `tags`: the last `<answer>` block counts; if it is not closed there is no answer. A box inside the block is unwrapped.
 * `boxed`: the last box counts; if it is not closed there is no answer, whatever stood before. Boxes joined by nothing but a comma,
@@ -24,6 +25,8 @@ from typing import NamedTuple
 from agon.records import AnswerStyle
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
+_REASONING_OPENS = (THINK_OPEN, "<|channel>thought")
+_REASONING_CLOSES = (THINK_CLOSE, "<channel|>")
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 
 # Only the tail of a longer visible text is read: a final answer stands at the end.
@@ -48,11 +51,9 @@ class _Box(NamedTuple):
 
 def reasoning_end(text: str) -> int:
     """Return the position at which the visible text starts: 0 without reasoning, `len(text)` if it was never closed."""
-    closed = text.rfind(THINK_CLOSE)
-    opened = text.rfind(THINK_OPEN)
-    if opened > closed:
-        return len(text)
-    return 0 if closed < 0 else closed + len(THINK_CLOSE)
+    closed = max(text.rfind(mark) + len(mark) if mark in text else 0 for mark in _REASONING_CLOSES)
+    opened = max(text.rfind(mark) for mark in _REASONING_OPENS)
+    return len(text) if opened >= closed and opened >= 0 else closed
 
 
 def visible_text(text: str) -> str:

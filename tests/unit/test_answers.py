@@ -25,6 +25,8 @@ from agon.answers import (
         ("<think>a</think>b<think>c", ""),
         ("<think>a</think>b<think>c</think>d", "d"),
         ("<think>I must write </think> here</think>d", "d"),
+        ("<|channel>thought\na<channel|>b", "b"),
+        ("<|channel>thought\nnever closed", ""),
         ("", ""),
     ],
 )
@@ -107,13 +109,13 @@ def test_a_box_may_be_as_long_as_the_visible_text():
 @pytest.mark.parametrize(
     "text",
     [
-        r"\boxed{" * 100_000,
-        r"\boxed{" * 50_000 + "}" * 50_000,
-        "<answer>" * 100_000,
-        "<think>" * 100_000,
-        r"\boxed{1}, " * 60_000,
-        "\\" * 500_000,
-        r"\boxed" + " " * 300_000,
+        r"\boxed{" * 40_000,
+        r"\boxed{" * 20_000 + "}" * 20_000,
+        "<answer>" * 40_000,
+        "<think>" * 40_000,
+        r"\boxed{1}, " * 20_000,
+        "\\" * 200_000,
+        r"\boxed" + " " * 200_000,
     ],
 )
 def test_hostile_repetition_is_read_in_linear_time(text, style):
