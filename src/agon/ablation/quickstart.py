@@ -47,7 +47,7 @@ ROWS: tuple[Row, ...] = (
 
 
 class QuickstartResult(NamedTuple):
-    """The rows as evaluation results, each with its title under `title`, and the report's path."""
+    """The rows as evaluation results, and the report's path."""
 
     rows: list[dict[str, Any]]
     report: Path
@@ -84,7 +84,7 @@ def run_quickstart(
     by_label = _measure(settings, out, on_evaluation)
     report = out / "report.html"
     write_report([out], report)
-    return QuickstartResult([{**by_label[row.label], "title": row.title} for row in ROWS], report)
+    return QuickstartResult([by_label[row.label] for row in ROWS], report)
 
 
 def _with(settings: Settings, *, method: str, max_draft_tokens: int | None = None) -> Settings:
@@ -120,6 +120,7 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
     lineup, direction, notes = _lineup_of(row, opened)
     subject = Subject(
         label=row.label,
+        title=row.title,
         task=opened.task.name,
         protocol=row.protocol,
         lineup=lineup,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agon.config import Settings, describe_settings, load_recipe, settings_from
 from agon.errors import ConfigError, RunError
 from agon.records import Direction
+from agon.runs.manifest import folder_kind
 
 if TYPE_CHECKING:
     from agon.evaluation.load import Opened
@@ -24,7 +25,8 @@ def train(options: Namespace) -> int:
     """`agon train`."""
     name = options.recipe or _QUICKSTART
     out = Path(options.out) if options.out else Path("runs") / Path(name).stem
-    if name == _QUICKSTART and not (options.resume and not options.recipe and (out / "config.json").exists()):
+    is_parent = folder_kind(out) == "parent"
+    if name == _QUICKSTART and (is_parent or options.recipe or not options.resume):
         return _train_quickstart(options, out)
     settings = None if options.resume and not options.recipe else _settings_of(name, options.set)
     if options.dry_run:
@@ -135,7 +137,6 @@ def report(options: Namespace) -> int:
 
 def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
     from agon.evaluation.load import open_base, open_run
-    from agon.runs.manifest import folder_kind
     from agon.runs.parent import default_run
 
     overrides = [*options.set, *_task_overrides(options.task)]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from agon import __version__
-from agon.cli import commands
 from agon.errors import AgonError
 from agon.records import PROTOCOLS
 
@@ -46,8 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = build_parser().parse_args(arguments)
+    # Loaded after the arguments are known to be right: settings alone cost half of the time that `--help` may take.
+    from agon.cli import commands
+
     try:
-        return options.run(options)
+        return getattr(commands, options.run)(options)
     except AgonError as error:
         print(f"agon: {error}", file=sys.stderr)
         return error.exit_code
@@ -72,7 +74,7 @@ def _add_train(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME)")
     train.add_argument("--resume", action="store_true", help="continue the run in --out where it stopped")
     train.add_argument("--dry-run", action="store_true", help="print the resolved settings and the budget, and stop")
-    train.set_defaults(run=commands.train)
+    train.set_defaults(run="train")
 
 
 def _add_eval(subcommands: argparse._SubParsersAction[_Parser]) -> None:
@@ -102,7 +104,7 @@ def _add_eval(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     evaluation.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
     evaluation.add_argument("--label", metavar="NAME", help="name of the result file in the run folder")
     evaluation.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    evaluation.set_defaults(run=commands.evaluate)
+    evaluation.set_defaults(run="evaluate")
 
 
 def _add_solve(subcommands: argparse._SubParsersAction[_Parser]) -> None:
@@ -117,7 +119,7 @@ def _add_solve(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     solve.add_argument("--gold", help="the right answer, if it is to be checked")
     solve.add_argument("--seed", type=int, default=0, help="seed of the sampling")
     solve.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    solve.set_defaults(run=commands.solve)
+    solve.set_defaults(run="solve")
 
 
 def _add_report(subcommands: argparse._SubParsersAction[_Parser]) -> None:
@@ -128,7 +130,7 @@ def _add_report(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     )
     report.add_argument("runs", nargs="+", metavar="RUN", help="run folders, or a quickstart's parent folder")
     report.add_argument("--out", metavar="FILE", help="the HTML file (default: report.html in the first folder)")
-    report.set_defaults(run=commands.report)
+    report.set_defaults(run="report")
 
 
 if __name__ == "__main__":

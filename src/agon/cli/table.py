@@ -45,7 +45,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
     for row in rows:
         tokens = row["tokens"]
         interval = row["interval"]
-        title = row.get("title", row["label"]) + (f" ({row['direction']})" if row["direction"] else "")
+        title = row["title"] + (f" ({row['direction']})" if row["direction"] else "")
         table.add_row(
             title,
             f"{row['accuracy']:.3f}",
@@ -57,7 +57,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
     console = _console()
     console.print(table)
     console.print(_legend(first), highlight=False)
-    for note in dict.fromkeys(f"{row.get('title', row['label'])}: {note}" for row in rows for note in row["notes"]):
+    for note in dict.fromkeys(f"{row['title']}: {note}" for row in rows for note in row["notes"]):
         console.print(f"  {note}", markup=False, highlight=False)
 
 

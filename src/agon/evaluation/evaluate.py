@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from agon.config import EvaluationSettings
 from agon.errors import DataError
+from agon.evaluation.conditional import blind_second_rate, rate_intervals
 from agon.match.lineups import lineup_for
 from agon.match.play import Sampling, play
 from agon.match.rates import exchange_rates
@@ -31,6 +32,7 @@ class Subject:
     split: str
     direction: Direction | None = None
     method: str | None = None
+    title: str | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -76,6 +78,7 @@ def evaluate(
     interval = accuracy_interval(correct, seed=settings.seed)
     result: dict[str, Any] = {
         "label": subject.label,
+        "title": subject.title or subject.label,
         "task": subject.task,
         "protocol": subject.protocol,
         "direction": subject.direction,
@@ -93,6 +96,7 @@ def evaluate(
         "leak_rate": rates.leak,
         "empty_summary_share": rates.empty,
         "blind_second": None,
+        "intervals": {},
         "pass_at_k": _pass_at_k(correct),
         "outcomes": dict(Counter(match.final.verdict.outcome for match in flat)),
         "truncated_share": _mean(
@@ -108,6 +112,7 @@ def evaluate(
         blind = Lineup(drafters=(subject.lineup.challenger,))
         second = _play_all(session, problems, blind, settings, sampling, "blind", None)
         result["blind_second"] = blind_second_rate(matches, second)
+        result["intervals"] = rate_intervals(matches, second, seed=settings.seed)
     return Evaluated(result, matches)
 
 
@@ -147,17 +152,6 @@ def token_ledger(matches: Sequence[Match]) -> dict[str, float]:
         "total": drafts + challenge,
         "prefill_total": _mean([sum(len(part.prompt.token_ids) for part in match.attempts) for match in matches]),
     }
-
-
-def blind_second_rate(matches: Sequence[Sequence[Match]], second: Sequence[Sequence[Match]]) -> float | None:
-    """Return P(independent second pass right | every draft wrong): the null that a conversion rate has to beat."""
-    hits = [
-        other.final.is_correct
-        for of_problem, others in zip(matches, second, strict=True)
-        for match, other in zip(of_problem, others, strict=True)
-        if not any(draft.is_correct for draft in match.drafts)
-    ]
-    return _mean([float(hit) for hit in hits]) if hits else None
 
 
 def _play_all(

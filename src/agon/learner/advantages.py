@@ -104,7 +104,7 @@ def has_signal(group: RewardGroup, signal: Signal = "correctness") -> bool:
     return signal == "reward" or _differs(group.is_correct, kept) or _differs(group.format_scores, kept)
 
 
-def _differs(values: Sequence[float], kept: NDArray[np.bool_]) -> bool:
+def _differs(values: Sequence[float] | Sequence[bool], kept: NDArray[np.bool_]) -> bool:
     numbers = np.asarray(values, dtype=np.float64)[kept]
     return bool(np.ptp(numbers) > _ROUNDING * max(1.0, float(np.abs(numbers).max())))
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from agon.learner.packing import Sample
+from agon.model.storage import write_tensors
 
 _TENSORS, _TEXT = "batch.safetensors", "batch.json"
 
@@ -26,7 +27,7 @@ def write_batch(folder: Path, samples: Sequence[Sample]) -> Path:
         "advantages": torch.tensor([sample.advantage for sample in samples], dtype=torch.float64),
         "is_masked": torch.tensor([sample.is_masked for sample in samples], dtype=torch.bool),
     }
-    save_file(tensors, folder / _TENSORS)
+    write_tensors(folder / _TENSORS, tensors)
     finite = [sample for sample in samples if not sample.is_masked]
     about = {"num_samples": len(samples), "num_masked": len(samples) - len(finite), "tensors": sorted(tensors)}
     (folder / _TEXT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

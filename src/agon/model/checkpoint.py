@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from agon.errors import RunError
 from agon.model.pair import AdapterPair
+from agon.model.storage import write_tensors
 from agon.records import ADAPTERS
 
 _STATE_FILE = "state.json"
@@ -42,8 +43,7 @@ def save_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     for name in ADAPTERS:
         pair.save(name, folder / name)
-        tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in optimizers.get(name, {}).items()}
-        save_file(tensors, _optimizer_file(folder, name))
+        write_tensors(_optimizer_file(folder, name), optimizers.get(name, {}))
     state = {
         "format": _FORMAT,
         "base": {"name": pair.base.identity.name, "sha256": pair.base.identity.sha256},

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from peft import LoraConfig
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as serialize
 from torch import Tensor
 
 from agon.errors import ModelError
@@ -61,7 +61,7 @@ def save_adapter(
         "agon_version": str(version),
     }
     cpu = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
-    save_file(cpu, folder / WEIGHTS_FILE, metadata=metadata)
+    write_tensors(folder / WEIGHTS_FILE, cpu, metadata=metadata)
     (folder / CONFIG_FILE).write_text(
         json.dumps(_plain_config(config), indent=2, sort_keys=True) + "\n", encoding="utf-8"
     )
@@ -70,6 +70,24 @@ def save_adapter(
     for key, tensor in cpu.items():
         if not torch.equal(tensor, stored.tensors[key]):
             raise ModelError(f"{folder}: {key} read back differs from memory: the disk may be failing")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a safetensors file whose bytes depend on nothing but its content.
+
+    The library writes metadata in an order that differs between processes; here it is sorted.
+    """
+    cpu = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+    data = serialize(cpu, metadata=dict(metadata or {}))
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    if "__metadata__" in header:
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        file.write(memoryview(data)[8 + size :])
 
 
 def read_adapter(folder: Path, identity: BaseIdentity) -> StoredAdapter:

@@ -15,9 +15,9 @@ from agon.model.base import Base
 from agon.records import Completion, Request
 from agon.rollout.batching import decode
 from agon.rollout.checks import check_request
-from agon.rollout.decoding import Decoder, ModelCall, PlainDecoder, SlotDecoder
+from agon.rollout.decoding import ModelCall, PlainDecoder, SlotDecoder
 from agon.rollout.engine import OnFinish
-from agon.rollout.fused import Replacement, find_norms, replaced
+from agon.rollout.lean import Replacement, find_layers, find_norms, replaced
 from agon.rollout.probe import find_fault
 from agon.rollout.rows import Ended, Rows
 
@@ -66,8 +66,9 @@ class TorchEngine:
         self._is_stop = np.zeros(self._vocab_size, dtype=np.bool_)
         self._is_stop[list(self._base.stop_ids)] = True
         self._hidden_ids = _hidden_ids(self._base.tokenizer)
-        self._can_prune: bool | None = None
-        self._norms: list[Replacement] | None = None
+        self._is_probed = False
+        self._can_prune = False
+        self._lean: list[Replacement] = []
 
     @property
     def context_length(self) -> int:
@@ -113,35 +114,39 @@ class TorchEngine:
             )
 
     def _run(self, call: ModelCall, requests: Sequence[Request]) -> Generator[Ended]:
+        if not self._is_probed:
+            self._probe(call)
         max_rows = min(self._max_rows, len(requests))
         longest = max(len(request.prompt_ids) for request in requests)
         try:
-            if self._norms is None:
-                self._norms = find_norms(call.model)
-            with replaced(self._norms):
-                decoder = self._decoder(call, max_rows, longest)
+            with replaced(self._lean):
                 rows = Rows(requests, max_rows=max_rows, is_stop=self._is_stop, device=call.device)
+                decoder = (
+                    SlotDecoder(call, max_rows=max_rows, longest_prompt=longest)
+                    if self._can_prune
+                    else PlainDecoder(call)
+                )
                 yield from decode(decoder, rows, requests, max_rows)
         except torch.OutOfMemoryError:
             raise EngineError(
                 f"out of memory while decoding {max_rows} rows with prompts of up to {longest} tokens: lower rollout.max_rows"
             ) from None
 
-    def _decoder(self, call: ModelCall, max_rows: int, longest_prompt: int) -> Decoder:
-        if self._can_prune is None:
-            with torch.inference_mode():
-                fault = find_fault(call)
-            self._can_prune = fault is None
-            if fault is not None:
-                warnings.warn(
-                    f"{type(call.model).__name__} is sampled without dropping finished rows, which is slower: {fault}",
-                    stacklevel=2,
-                )
-        return (
-            SlotDecoder(call, max_rows=max_rows, longest_prompt=longest_prompt)
-            if self._can_prune
-            else PlainDecoder(call)
-        )
+    def _probe(self, call: ModelCall) -> None:
+        """Find the fastest way to decode that gives what the model's plain forward pass gives."""
+        with torch.inference_mode():
+            norms = find_norms(call.model)
+            for lean in (norms + find_layers(call.model), norms):
+                with replaced(lean):
+                    fault = find_fault(call)
+                if fault is None:
+                    break
+        self._is_probed, self._can_prune, self._lean = True, fault is None, lean
+        if fault is not None:
+            warnings.warn(
+                f"{type(call.model).__name__} is sampled without dropping finished rows, which is slower: {fault}",
+                stacklevel=2,
+            )
 
     def _completion(self, request: Request, ended: Ended) -> Completion:
         ids = ended.token_ids

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 from agon.errors import RunError
+
+
+def require_writable(path: Path) -> None:
+    """Check that a folder could be made at `path`, before hours are spent on what goes into it. Nothing is written.
+
+    Raises:
+        RunError: a part of the path is a file, or the nearest folder that exists may not be written to.
+    """
+    place = path.absolute()
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        raise RunError(f"cannot write {path}: {place} is a file: give another folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise RunError(f"cannot write {path}: permission denied in {place}: give a folder you may write to")
 
 
 def require_free_bytes(path: Path, num_bytes: int) -> None:

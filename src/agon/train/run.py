@@ -18,14 +18,14 @@ from agon.runs.folder import RunFolder
 from agon.runs.lines import read_lines
 from agon.runs.manifest import read_config, read_manifest, write_json
 from agon.runs.parent import require_empty
-from agon.runs.space import require_free_bytes
+from agon.runs.space import require_free_bytes, require_writable
 from agon.tasks.account import data_hash, describe_task, summary_lines
 from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
 from agon.train.state import checkpoint_bytes, restore_state
-from agon.train.tracking import open_tracker
+from agon.train.tracking import open_tracker, require_tracker
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
 _FREE_TO_CHANGE = frozenset(
@@ -50,6 +50,7 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
         AgonError: the subclass says what cannot be used. Nothing half-written is left behind.
     """
     require_empty(out)
+    require_writable(out)
     with ExitStack() as stack:
         ready = _open(settings, watcher, stack)
         require_free_bytes(out, checkpoint_bytes(pair_of(ready.session)) * (settings.train.keep_checkpoints + 1))
@@ -100,6 +101,7 @@ class _Ready:
 
 
 def _open(settings: Settings, watcher: Watcher, stack: ExitStack) -> _Ready:
+    require_tracker(settings.tracking)
     loaded = load_task(settings.task)
     session = stack.enter_context(open_session(settings, problems=loaded.train))
     task = fit_task(session, loaded, settings)

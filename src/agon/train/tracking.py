@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,22 @@ class Tracker(Protocol):
         ...
 
 
+_PACKAGES = {"trackio": "trackio", "wandb": "wandb", "tensorboard": "tensorboard"}
+
+
+def require_tracker(settings: TrackingSettings) -> None:
+    """Check that the tracker a recipe asks for is installed, before anything heavy is loaded.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    package = _PACKAGES.get(settings.backend)
+    if package is not None and importlib.util.find_spec(package) is None:
+        raise ConfigError(
+            f'tracking.backend is "{package}", but it is not installed: pip install "agon-rl[{package}]", or set it to "none"'
+        )
+
+
 def open_tracker(settings: Settings, run: Path) -> Tracker | None:
     """Open the tracker a recipe asks for, or none.
 
@@ -30,6 +47,7 @@ def open_tracker(settings: Settings, run: Path) -> Tracker | None:
         ConfigError: its package is not installed.
     """
     own = settings.tracking
+    require_tracker(own)
     if own.backend == "none":
         return None
     if own.backend == "tensorboard":
@@ -41,7 +59,7 @@ class _RunTracker:
     """Trackio and W&B share one interface: init, log, finish."""
 
     def __init__(self, settings: TrackingSettings, name: str, config: Mapping[str, Any]) -> None:
-        self._module = _import(settings.backend, settings.backend)
+        self._module: Any = importlib.import_module(settings.backend)
         self._module.init(project=settings.project, name=name, config=dict(config))
 
     def log(self, row: Mapping[str, Any]) -> None:
@@ -53,7 +71,7 @@ class _RunTracker:
 
 class _TensorBoard:
     def __init__(self, run: Path) -> None:
-        module = _import("torch.utils.tensorboard", "tensorboard")
+        module: Any = importlib.import_module("torch.utils.tensorboard")
         self._writer = module.SummaryWriter(log_dir=str(run / "tensorboard"))
 
     def log(self, row: Mapping[str, Any]) -> None:
@@ -62,15 +80,6 @@ class _TensorBoard:
 
     def close(self) -> None:
         self._writer.close()
-
-
-def _import(module: str, backend: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise ConfigError(
-            f'tracking.backend is "{backend}", but it is not installed: pip install "agon-rl[{backend}]", or set it to "none"'
-        ) from None
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:

@@ -138,7 +138,7 @@ def test_a_missing_weight_is_refused_and_not_filled_with_random_numbers(folder):
 
 def test_a_base_without_tokenizer_stop_token_or_device_is_refused(folder, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(ConfigError, match='model.device is "cuda", but torch sees no CUDA device'):
+    with pytest.raises(ConfigError, match=r'model.device is "cuda", but torch sees no CUDA device'):
         load_base(ModelSettings(base=str(folder), device="cuda"))
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (folder / name).unlink()
@@ -161,7 +161,7 @@ def test_remote_code_is_not_run_unasked(folder):
     }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "code.py").write_text("raise SystemExit('remote code ran')")
-    with pytest.raises(ModelError, match="set model.trust_remote_code=true if you trust it"):
+    with pytest.raises(ModelError, match=r"set model.trust_remote_code=true if you trust it"):
         load(folder)
 
 

@@ -56,7 +56,7 @@ def test_orthogonal_start_has_zero_update_and_nonzero_factors(make_pair):
             assert update.abs().max() < 1e-7
             assert site.up(name).abs().min() > 0.0
             assert site.down(name).abs().min() > 0.0
-    with pytest.raises(ConfigError, match="adapter.rank is 3, .*use an even rank"):
+    with pytest.raises(ConfigError, match=r"adapter.rank is 3, .*use an even rank"):
         make_pair(init="orthogonal", rank=3)
 
 

@@ -217,7 +217,7 @@ def test_unknown_adapters_and_second_pairs_are_refused(make_base, make_pair):
 
 
 def test_targets_that_match_nothing_linear_are_refused(make_base, make_pair):
-    with pytest.raises(ModelError, match="adapter.targets takes in .*embed_tokens, a Embedding"):
+    with pytest.raises(ModelError, match=r"adapter.targets takes in .*embed_tokens, a Embedding"):
         make_pair(make_base(), targets=("embed_tokens",))
     with pytest.raises(ModelError, match="matches no layer"):
         make_pair(make_base(), targets=("no_such_layer",))

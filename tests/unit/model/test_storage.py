@@ -49,7 +49,7 @@ def test_the_file_names_its_base_and_another_base_is_refused(make_base, make_pai
     with safe_open(tmp_path / "adapter_model.safetensors", framework="pt") as file:
         assert file.metadata()["agon_base_sha256"] == pair.base.identity.sha256
     other = make_pair(make_base(seed=1))
-    with pytest.raises(ModelError, match="belongs to the base tiny .*set model.base to its own"):
+    with pytest.raises(ModelError, match=r"belongs to the base tiny .*set model.base to its own"):
         other.load("A", tmp_path)
     with pytest.raises(ModelError, match="belongs to the base"):
         other.add_frozen("past", tmp_path)
@@ -105,7 +105,7 @@ def test_missing_and_damaged_files_are_named(make_pair, tmp_path):
     weights = tmp_path / "adapter_model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-100])
-    with pytest.raises(ModelError, match="is damaged .*use another checkpoint"):
+    with pytest.raises(ModelError, match=r"is damaged .*use another checkpoint"):
         pair.load("A", tmp_path)
     weights.unlink()
     with pytest.raises(ModelError, match=r"has no adapter_model\.safetensors"):

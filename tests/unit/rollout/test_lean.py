@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from agon.rollout.fused import find_norms, replaced
+from agon.rollout.lean import find_norms, replaced
 
 
 class HalvingRMSNorm(nn.Module):

@@ -1,0 +1,88 @@
+"""Packed attention against a plain masked softmax over each sequence alone."""
+
+from __future__ import annotations
+
+import math
+import random
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from agon.learner import attention
+from agon.learner.attention import NAME, packed_attention, packed_attention_of, plan_packing
+
+
+def reference(query, key, value, lengths, scale, window, softcap):
+    """Each sequence by itself, scores written out."""
+    outputs, start = [], 0
+    groups = query.shape[1] // key.shape[1]
+    for length in lengths:
+        span = slice(start, start + length)
+        q, k, v = query[0, :, span], key[0, :, span], value[0, :, span]
+        k, v = k.repeat_interleave(groups, 0), v.repeat_interleave(groups, 0)
+        scores = q @ k.mT * scale
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        row, column = torch.arange(length)[:, None], torch.arange(length)[None, :]
+        visible = column <= row
+        if window is not None:
+            visible &= column > row - window
+        outputs.append((scores.masked_fill(~visible, -math.inf).softmax(-1) @ v).transpose(0, 1))
+        start += length
+    return torch.cat(outputs).unsqueeze(0)
+
+
+@pytest.mark.parametrize("plain_length", [256, 0])  # own kernel, then torch's differentiation
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@pytest.mark.parametrize(("window", "softcap"), [(None, None), (3, None), (None, 2.0), (3, 2.0)])
+def test_values_and_gradients_equal_those_of_each_sequence_alone(monkeypatch, plain_length, kv_heads, window, softcap):
+    monkeypatch.setattr(attention, "_PLAIN_LENGTH", plain_length)
+    lengths = [9, 9, 8, 8, 5, 2, 1, 1]  # blocks with and without padding, and of one token
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((4, 6), (kv_heads, 6), (kv_heads, 5))
+    parts = [torch.randn(1, heads, sum(lengths), width, generator=generator) for heads, width in shapes]
+    own, other = ([part.clone().requires_grad_() for part in parts] for _ in range(2))
+    packing = plan_packing(lengths, torch.device("cpu"))
+    assert any(len(block.is_padding) for block in packing.blocks)
+    assert any(block.rows > 1 and not len(block.is_padding) for block in packing.blocks)
+    out, _ = packed_attention(
+        SimpleNamespace(), *own, None, agon_packing=packing, scaling=0.7, sliding_window=window, softcap=softcap
+    )
+    expected = reference(*other, lengths, 0.7, window, softcap)
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-5)
+    weights = torch.randn(out.shape, generator=generator)
+    (out * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for mine, theirs in zip(own, other, strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_the_default_scale_is_one_over_the_root_of_the_width():
+    parts = [torch.randn(1, 2, 7, 9) for _ in range(3)]
+    out, _ = packed_attention(SimpleNamespace(), *parts, None, agon_packing=plan_packing([7], torch.device("cpu")))
+    torch.testing.assert_close(out, reference(*parts, [7], 1 / 3, None, None))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plan_holds_every_token_once_and_little_padding(seed):
+    rng = random.Random(seed)
+    lengths = sorted((rng.randint(1, 90) for _ in range(60)), reverse=True)
+    packing = plan_packing(lengths, torch.device("cpu"))
+    assert packing.offsets.tolist() == [sum(lengths[:index]) for index in range(61)]
+    assert packing.max_length == lengths[0]
+    tokens = [block.start + slot for block in packing.blocks for slot in block.gather[block.scatter].tolist()]
+    assert tokens == list(range(sum(lengths)))
+    slots = sum(block.rows * block.length for block in packing.blocks)
+    assert sum(lengths) >= 0.85 * slots
+    for block in packing.blocks:
+        assert len(block.is_padding) + len(block.scatter) == block.rows * block.length
+        assert not set(block.is_padding.tolist()) & set(block.scatter.tolist())
+
+
+def test_the_models_own_attention_comes_back_even_after_an_error():
+    config = SimpleNamespace(_attn_implementation="sdpa")
+    with pytest.raises(ZeroDivisionError), packed_attention_of(config):
+        assert config._attn_implementation == NAME
+        _ = 1 / 0
+    assert config._attn_implementation == "sdpa"

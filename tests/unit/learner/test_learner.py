@@ -1,0 +1,436 @@
+"""Whole updates: against a plain reference, and what must hold whatever the batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import warnings
+
+import pytest
+import torch
+
+from agon.config import TrainSettings
+from agon.errors import ConfigError, DivergedError, EngineError, ModelError
+from agon.learner.dump import read_batch
+from agon.learner.learner import Learner
+from agon.learner.losses import LOSSES
+from agon.learner.packing import Sample
+from agon.model.base import hash_parameters
+
+PACKED = ["llama", "qwen2", "qwen2-window", "qwen3", "gemma4"]
+
+
+def engine_logprobs(pair, name, samples, temperature=1.0):
+    """What an engine would return: each sequence alone, through the model's own forward."""
+    done = []
+    with pair.sampling(name) as model, torch.no_grad():
+        for sample in samples:
+            ids = torch.tensor([[*sample.prompt_ids, *sample.completion_ids]])
+            logprobs = (model(ids, use_cache=False).logits[0, :-1] / temperature).log_softmax(-1)
+            picked = logprobs[len(sample.prompt_ids) - 1 :].gather(1, torch.tensor(sample.completion_ids)[:, None])
+            done.append(dataclasses.replace(sample, behavior_logprobs=tuple(picked[:, 0].tolist())))
+    return done
+
+
+def reference_gradients(pair, name, samples, temperature=1.0):
+    """The on-policy token-mean loss written out, one sequence at a time, through autograd alone.
+
+    W0 + s·B·A is built differentiably and put in by functional_call: neither the pair's mounts nor its kernels are used.
+    """
+    model, scale = pair.base.model, pair.sites[0].scale(name)
+    factors = {site.path: (site.down(name).clone().detach().requires_grad_(), site.up(name).clone().detach().requires_grad_()) for site in pair.sites}
+    weights = {
+        f"{site.path}.base_layer.weight": site.weight.detach() + scale * factors[site.path][1] @ factors[site.path][0]
+        for site in pair.sites
+    }
+    num_tokens = sum(len(sample.completion_ids) for sample in samples if not sample.is_masked)
+    loss = torch.zeros(())
+    for sample in samples:
+        if sample.is_masked:
+            continue
+        ids = torch.tensor([[*sample.prompt_ids, *sample.completion_ids]])
+        logits = torch.func.functional_call(model, weights, args=(ids,), kwargs={"use_cache": False}).logits
+        logprobs = (logits[0, :-1] / temperature).log_softmax(-1)[len(sample.prompt_ids) - 1 :]
+        picked = logprobs.gather(1, torch.tensor(sample.completion_ids)[:, None])[:, 0]
+        loss = loss - sample.advantage * (picked - picked.detach()).exp().sum() / num_tokens
+    loss.backward()
+    gradients = [factor.grad for site in pair.sites for factor in factors[site.path]]
+    return loss.item(), [torch.zeros(()) if gradient is None else gradient for gradient in gradients]
+
+
+def own_gradients(learner, pair, name, samples, monkeypatch, **times):
+    """The gradients of an update, caught as they are clipped."""
+    caught = []
+
+    def catch(parameters, _):
+        caught.extend(None if p.grad is None else p.grad.clone() for p in parameters)
+        return torch.stack([p.grad.norm() for p in parameters if p.grad is not None]).norm()
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", catch)
+    report = learner.update(name, samples, step=0, total_steps=10)
+    return report, caught
+
+
+def close(mine, theirs, tolerance):
+    size = max(gradient.abs().max().item() for gradient in theirs)
+    for own, other in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(own, other, rtol=tolerance, atol=tolerance * size)
+
+
+@pytest.mark.parametrize("family", PACKED)
+def test_a_packed_step_equals_the_plain_unpacked_reference(family, make_base, make_pair, make_learner, make_samples, monkeypatch):
+    pair = make_pair(make_base(family))
+    samples = engine_logprobs(pair, "B", make_samples(), temperature=0.8)
+    learner = make_learner(pair, temperature=0.8, tokens_per_microbatch=60)
+    assert learner.is_packed
+    loss, expected = reference_gradients(pair, "B", samples, temperature=0.8)
+    report, gradients = own_gradients(learner, pair, "B", samples, monkeypatch)
+    close(gradients, expected, 1e-5)
+    assert report.loss == pytest.approx(loss, abs=1e-5)
+    # Engine and learner agree to 1e-4 / T in float32 (Rulings).
+    assert report.logprob_gap_max < 1e-4
+
+
+def test_a_family_with_running_state_is_padded_with_a_warning_and_steps_as_the_reference(
+    make_base, make_pair, make_learner, make_samples, monkeypatch
+):
+    pair = make_pair(make_base("qwen3.5"))
+    samples = engine_logprobs(pair, "A", make_samples(6, longest=7))
+    with pytest.warns(UserWarning, match=r"qwen3_5_text carries a state along the sequence: .* padded by length"):
+        learner = make_learner(pair, tokens_per_microbatch=60)
+    assert not learner.is_packed
+    _, expected = reference_gradients(pair, "A", samples)
+    report, gradients = own_gradients(learner, pair, "A", samples, monkeypatch)
+    close(gradients, expected, 1e-4)
+    assert report.logprob_gap_max < 1e-4
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma4"])
+def test_padded_and_packed_steps_are_the_same(family, make_base, make_pair, make_learner, make_samples, monkeypatch):
+    steps = []
+    for is_packed in (True, False):
+        pair = make_pair(make_base(family))
+        learner = make_learner(pair)
+        learner._is_packed = is_packed
+        report, gradients = own_gradients(learner, pair, "A", make_samples(), monkeypatch)
+        steps.append(gradients)
+    close(*steps, 1e-5)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("budget", [1, 37, 90])
+def test_micro_batches_add_up_to_the_batch(loss, budget, make_pair, make_learner, make_samples, monkeypatch):
+    steps = []
+    for tokens in (budget, 100_000):
+        pair = make_pair()
+        learner = make_learner(pair, loss=loss, tokens_per_microbatch=tokens, importance_cap=2.0)
+        steps.append(own_gradients(learner, pair, "A", make_samples(), monkeypatch))
+    close(steps[0][1], steps[1][1], 1e-6 if loss != "gspo" else 1e-5)
+    assert steps[0][0].loss == pytest.approx(steps[1][0].loss, abs=1e-6)
+    for field in ("entropy", "logprob_gap_mean", "importance_mean", "num_tokens", "num_tokens_learned"):
+        assert getattr(steps[0][0], field) == pytest.approx(getattr(steps[1][0], field), rel=1e-6)
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_prompts_and_padding_get_no_gradient(is_packed, make_pair, make_learner, make_samples, monkeypatch):
+    pair = make_pair()
+    learner = make_learner(pair)
+    learner._is_packed = is_packed
+    samples = make_samples(4)
+    caught = []
+    norm = pair.base.model.model.norm
+    handle = norm.register_forward_hook(lambda _, __, out: out.register_hook(lambda grad: caught.append(grad.flatten(0, 1))))
+    learner.update("A", samples, step=0, total_steps=1)
+    handle.remove()
+    (gradient,) = caught
+    order = sorted(range(4), key=lambda i: (-len(samples[i].prompt_ids) - len(samples[i].completion_ids), i))
+    longest = max(len(samples[i].prompt_ids) + len(samples[i].completion_ids) - 1 for i in order)
+    learned = []
+    for index in order:
+        prompt, completion = len(samples[index].prompt_ids), len(samples[index].completion_ids)
+        padding = 0 if is_packed else longest - (prompt + completion - 1)
+        learned += [False] * (prompt - 1) + [True] * completion + [False] * padding
+    assert (gradient.abs().sum(1) > 0).tolist() == learned
+
+
+def test_each_adapters_gradient_comes_from_its_own_stream_only(make_pair, make_learner, make_samples):
+    first, second = make_samples(seed=1), make_samples(seed=2)
+    changed = [dataclasses.replace(sample, advantage=-sample.advantage) for sample in first]
+    prints = []
+    for stream in (first, changed):
+        pair = make_pair()
+        learner = make_learner(pair)
+        before = pair.fingerprint("B")
+        learner.update("A", stream, step=0, total_steps=1)
+        assert pair.fingerprint("B") == before
+        middle = pair.fingerprint("A")
+        learner.update("B", second, step=0, total_steps=1)
+        assert pair.fingerprint("A") == middle
+        prints.append((middle, pair.fingerprint("B")))
+    assert prints[0][0] != prints[1][0]  # A saw another stream
+    assert prints[0][1] == prints[1][1]  # B did not
+
+
+def test_an_update_moves_its_adapter_counts_its_step_and_leaves_the_base(make_pair, make_learner, make_samples):
+    pair = make_pair()
+    learner = make_learner(pair, weight_decay=0.1)
+    base, before, other = hash_parameters(pair.base.model), pair.fingerprint("A"), pair.fingerprint("B")
+    report = learner.update("A", make_samples(), step=0, total_steps=1)
+    assert pair.fingerprint("A") != before
+    assert pair.fingerprint("B") == other
+    assert hash_parameters(pair.base.model) == base
+    assert (pair.version("A"), pair.version("B")) == (1, 0)
+    assert report.num_steps == 1
+    assert report.grad_norm > 0
+    assert report.num_sequences == 12
+    assert not any(parameter.grad is not None for name in "AB" for parameter in pair.parameters(name))
+
+
+def test_without_a_signal_the_loss_is_zero_and_no_weight_moves(make_pair, make_learner, make_samples):
+    # T01: all masked; all advantages zero; no samples at all.
+    pair = make_pair()
+    learner = make_learner(pair, weight_decay=0.1)
+    samples = make_samples()
+    learner.update("A", samples, step=0, total_steps=9)  # momentum that would move it
+    before = pair.fingerprint("A")
+    masked = [dataclasses.replace(sample, is_masked=True) for sample in samples]
+    flat = [dataclasses.replace(sample, advantage=0.0) for sample in samples]
+    for batch, num_sequences in ((masked, 0), (flat, 12), ([], 0)):
+        report = learner.update("A", batch, step=1, total_steps=9)
+        assert report.loss == 0.0
+        assert (report.num_steps, report.num_skipped_steps, report.num_tokens_learned) == (0, 1, 0)
+        assert report.num_sequences == num_sequences
+        assert report.entropy is None
+        assert pair.fingerprint("A") == before
+    assert pair.version("A") == 1
+
+
+def test_one_unmasked_sample_of_eight_counts_as_if_alone(make_pair, make_learner, make_samples):
+    # T01: the denominator must leave out what the numerator leaves out.
+    samples = make_samples(8)
+    masked = [dataclasses.replace(sample, is_masked=index != 3) for index, sample in enumerate(samples)]
+    prints, losses = [], []
+    for batch in (masked, [samples[3]]):
+        pair = make_pair()
+        losses.append(make_learner(pair).update("A", batch, step=0, total_steps=1).loss)
+        prints.append(pair.fingerprint("A"))
+    assert prints[0] == prints[1]
+    assert losses[0] == losses[1] == pytest.approx(-samples[3].advantage, rel=1e-5)
+
+
+def test_zero_advantage_samples_are_counted_and_not_computed(make_pair, make_learner, make_samples, monkeypatch):
+    samples = make_samples(6)
+    flat = [dataclasses.replace(sample, advantage=0.0) if index % 2 else sample for index, sample in enumerate(samples)]
+    pair = make_pair()
+    _, expected = reference_gradients(pair, "A", flat)  # computes every row
+    report, gradients = own_gradients(make_learner(pair), pair, "A", flat, monkeypatch)
+    close(gradients, expected, 1e-5)
+    assert report.num_tokens == sum(len(sample.completion_ids) for sample in flat)
+    assert report.num_tokens_learned == sum(len(sample.completion_ids) for sample in flat[::2])
+
+
+def test_a_non_finite_loss_stops_before_any_weight_changes_and_the_batch_can_be_saved(
+    make_pair, make_learner, make_samples, tmp_path
+):
+    pair = make_pair()
+    learner = make_learner(pair)
+    samples = make_samples()
+    learner.update("A", samples, step=0, total_steps=9)
+    before, moments = pair.fingerprint("A"), {key: value.clone() for key, value in learner.state()["A"].items()}
+    huge = [dataclasses.replace(samples[0], advantage=3e38), dataclasses.replace(samples[1], advantage=3e38)]
+    with pytest.raises(DivergedError, match="no weight was changed") as caught:
+        learner.update("A", huge, step=1, total_steps=9)
+    assert caught.value.exit_code == 3
+    assert pair.fingerprint("A") == before
+    assert all(torch.equal(value, learner.state()["A"][key]) for key, value in moments.items())
+    assert pair.version("A") == 1
+    assert read_batch(learner.save_batch(tmp_path / "bad", huge)) == huge
+    # The learner is usable afterwards: no gradient was left behind.
+    learner.update("A", samples, step=1, total_steps=9)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"behavior_logprobs": (-1.0,)}, EngineError, "sample 2 has 3 tokens and 1 logprobs"),
+        ({"behavior_logprobs": (-1.0, float("nan"), -1.0)}, EngineError, "sample 2 has a logprob that is not finite"),
+        ({"completion_ids": (), "behavior_logprobs": ()}, EngineError, "sample 2 has 0 tokens"),
+        ({"prompt_ids": ()}, EngineError, "sample 2 has an empty prompt"),
+        ({"advantage": float("nan")}, DivergedError, "sample 2 has advantage nan"),
+    ],
+)
+def test_unusable_samples_are_refused(make_pair, make_learner, make_samples, change, error, message):
+    # T08: a logprob that is missing is never taken for 0.
+    good = Sample((1, 2), (3, 4, 5), (-1.0, -1.0, -1.0), 1.0)
+    pair = make_pair()
+    before = pair.fingerprint("A")
+    with pytest.raises(error, match=message):
+        make_learner(pair).update("A", [*make_samples(2), dataclasses.replace(good, **change)], step=0, total_steps=1)
+    assert pair.fingerprint("A") == before
+
+
+def test_a_stale_engine_is_noticed_in_the_same_step(make_pair, make_learner, make_samples):
+    # T11: the engine sampled with another adapter than the learner holds.
+    pair = make_pair()
+    samples = make_samples()
+    stale = engine_logprobs(pair, "B", samples)
+    learner = make_learner(pair, max_logprob_gap=0.05)
+    before = pair.fingerprint("A")
+    with pytest.raises(EngineError, match="engine and learner disagree by .*the engine may hold a stale adapter"):
+        learner.update("A", stale, step=0, total_steps=1)
+    assert pair.fingerprint("A") == before
+    learner.update("A", engine_logprobs(pair, "A", samples), step=0, total_steps=1)
+
+
+def test_at_rate_zero_the_gap_does_not_grow(make_pair, make_learner, make_samples):
+    # T11.
+    pair = make_pair()
+    learner = make_learner(pair, learning_rate=0.0)
+    gaps = []
+    for step in range(20):
+        samples = engine_logprobs(pair, "A", make_samples(3))
+        gaps.append(learner.update("A", samples, step=step, total_steps=20).logprob_gap_max)
+    assert max(gaps) < 1e-4
+
+
+def test_with_minibatches_old_logprobs_stay_those_of_before_the_update(make_pair, make_learner, make_samples):
+    # On-policy nothing can be clipped; from the second minibatch on the policy has moved away from where the batch began.
+    samples = make_samples(16)
+    pair = make_pair()
+    once = make_learner(pair, minibatches=1, learning_rate=0.1, warmup_share=0.0)
+    assert once.update("A", samples, step=0, total_steps=1).clip_share == 0.0
+    pair = make_pair()
+    learner = make_learner(pair, minibatches=4, learning_rate=0.1, warmup_share=0.0)
+    report = learner.update("A", samples, step=0, total_steps=1)
+    assert (report.num_steps, pair.version("A")) == (4, 4)
+    assert report.clip_share > 0.05
+    assert report.num_sequences == 16
+
+
+def test_a_minibatch_without_a_signal_is_skipped_alone(make_pair, make_learner, make_samples):
+    samples = [dataclasses.replace(s, advantage=0.0) if i % 2 else s for i, s in enumerate(make_samples(8))]
+    report = make_learner(make_pair(), minibatches=2).update("A", samples, step=0, total_steps=1)
+    assert (report.num_steps, report.num_skipped_steps) == (1, 1)
+
+
+def test_importance_is_reported_by_length(make_pair, make_learner):
+    pair = make_pair()
+    samples = [Sample((1,), (3,) * n, (0.0,) * n, 1.0) for n in (4, 9, 30)]
+    exact = engine_logprobs(pair, "A", samples)
+    # The engine gave the 30-token completion logprobs that are 0.1 too high: weight e^-0.1 there, 1 elsewhere.
+    shifted = [*exact[:2], dataclasses.replace(exact[2], behavior_logprobs=tuple(x + 0.1 for x in exact[2].behavior_logprobs))]
+    report = make_learner(pair, importance_cap=2.0).update("A", shifted, step=0, total_steps=1)
+    assert report.importance_by_length == pytest.approx({"4": 1.0, "16": 1.0, "32": math.exp(-0.1)}, abs=1e-4)
+    assert report.importance_mean == pytest.approx((13 + 30 * math.exp(-0.1)) / 43, abs=1e-4)
+    assert report.logprob_gap_mean == pytest.approx(3.0 / 43, abs=1e-4)
+
+
+def test_checkpointing_gives_the_same_gradients(make_pair, make_learner, make_samples, monkeypatch):
+    # T17.
+    steps = []
+    for is_on in (False, True):
+        pair = make_pair()
+        learner = make_learner(pair, gradient_checkpointing=is_on)
+        steps.append(own_gradients(learner, pair, "A", make_samples(), monkeypatch)[1])
+        assert not any(module.training for module in pair.base.model.model.layers)
+    assert all(gradient.abs().max() > 0 for gradient in steps[1])
+    close(*steps, 1e-6)
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_the_zero_matrices_of_a_fresh_adapter_move_at_step_one(make_base, make_pair, make_learner, make_samples, is_on):
+    # T17: with B·A = 0 only the B-matrices get a gradient at first; a cut graph would leave them at zero.
+    pair = make_pair(make_base())
+    with torch.no_grad():
+        for site in pair.sites:
+            site.up("A").zero_()
+    make_learner(pair, gradient_checkpointing=is_on).update("A", make_samples(), step=0, total_steps=1)
+    assert all(site.up("A").any() for site in pair.sites)
+
+
+def test_dropout_is_a_function_of_seed_step_and_adapter(make_base, make_pair, make_learner, make_samples):
+    prints = []
+    for seed, noise in ((0, 1), (0, 2), (5, 1)):
+        pair = make_pair(make_base(), dropout=0.3)
+        torch.manual_seed(noise)
+        state = torch.get_rng_state()
+        make_learner(pair, seed=seed).update("A", make_samples(), step=0, total_steps=1)
+        assert torch.equal(torch.get_rng_state(), state)
+        prints.append(pair.fingerprint("A"))
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_state_restored_continues_bit_for_bit(make_pair, make_learner, make_samples):
+    streams = [make_samples(seed=step) for step in range(4)]
+    straight = make_pair()
+    learner = make_learner(straight)
+    for step, samples in enumerate(streams):
+        learner.update("A", samples, step=step, total_steps=4)
+        if step == 1:
+            saved = {name: {key: tensor.clone() for key, tensor in part.items()} for name, part in learner.state().items()}
+            weights = [parameter.detach().clone() for parameter in straight.parameters("A")]
+    resumed = make_pair()
+    with torch.no_grad():
+        for parameter, weight in zip(resumed.parameters("A"), weights, strict=True):
+            parameter.copy_(weight)
+    again = make_learner(resumed)
+    again.load_state(saved)
+    for step in (2, 3):
+        again.update("A", streams[step], step=step, total_steps=4)
+    assert resumed.fingerprint("A") == straight.fingerprint("A")
+    with pytest.raises(ModelError, match="lora_A.weight.exp_avg is missing or has another shape"):
+        again.load_state({"A": {key.replace("exp_avg", "gone") if "layers.0.mlp.up_proj.lora_A.weight.exp_avg" in key else key: value for key, value in saved["A"].items()}})
+
+
+def test_frozen_adapters_and_dr_grpo_without_its_constant_are_refused(make_pair, make_learner, make_samples, tmp_path):
+    pair = make_pair()
+    pair.save("A", tmp_path)
+    pair.add_frozen("past", tmp_path)
+    with pytest.raises(ModelError, match="adapter 'past' is frozen: only A and B learn"):
+        make_learner(pair).update("past", make_samples(), step=0, total_steps=1)
+    with pytest.raises(ConfigError, match=r'train\.loss is "dr_grpo", which divides by the cap'):
+        Learner(pair, TrainSettings(loss="dr_grpo"), temperature=1.0)
+
+
+def test_a_policy_learns_to_prefer_the_rewarded_token(make_base, make_pair, make_learner):
+    # A bandit: 8 samples of 3 tokens at each of 4 prompts; reward is the share of token 7. From chance (1/40) to nearly always.
+    pair = make_pair(make_base(), rank=4)
+    learner = make_learner(pair, learning_rate=2e-2, warmup_share=0.0, max_logprob_gap=1e-3)
+    rng, shares = random.Random(0), []
+    generator = torch.Generator().manual_seed(0)
+    for step in range(40):
+        samples = []
+        for prompt in ((1, 5), (2, 9), (3, 3), (8, 30)):
+            group = sample_group(pair, prompt, 8, 3, generator)
+            rewards = [sum(token == 7 for token in completion) / 3 for completion, _ in group]
+            mean = sum(rewards) / 8
+            samples += [
+                Sample(prompt, completion, logprobs, reward - mean)
+                for (completion, logprobs), reward in zip(group, rewards, strict=True)
+            ]
+            shares.append(mean)
+        rng.shuffle(samples)
+        learner.update("A", samples, step=step, total_steps=40)
+    assert sum(shares[:16]) / 16 < 0.2
+    assert sum(shares[-16:]) / 16 > 0.9
+
+
+def sample_group(pair, prompt, count, length, generator):
+    """Sample `count` completions of `length` tokens, one token at a time, with their logprobs."""
+    ids = torch.tensor([prompt] * count)
+    logprobs = []
+    with pair.sampling("A") as model, torch.no_grad():
+        for _ in range(length):
+            distribution = model(ids, use_cache=False).logits[:, -1].log_softmax(-1)
+            token = torch.multinomial(distribution.exp(), 1, generator=generator)
+            logprobs.append(distribution.gather(1, token))
+            ids = torch.cat([ids, token], 1)
+    table = torch.cat(logprobs, 1)
+    return [(tuple(row[len(prompt) :]), tuple(own)) for row, own in zip(ids.tolist(), table.tolist(), strict=True)]
+
+
+def test_no_warning_is_given_for_families_that_pack(make_base, make_pair, make_learner, make_samples):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        make_learner(make_pair(make_base("gemma4"))).update("A", make_samples(4), step=0, total_steps=1)
