@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python scripts/build_quickstart_base.py [--out src/agon/assets/quickstart-base]
 
-One recipe, one seed, one CPU thread. Another machine or torch version rounds differently, so the weights are not promised to be
-the same to the bit; `scripts/measure_quickstart_base.py` shows whether a base is as good.
+One recipe, one seed, one CPU thread: about 6 minutes on a free server core, up to 25 on a busy shared one. Another machine or torch
+version rounds differently, so the weights are not promised to be the same to the bit; `scripts/measure_quickstart_base.py` shows
+whether a base is as good.
 """
 
 from __future__ import annotations
@@ -142,13 +143,16 @@ def collate(traces: list[Trace]) -> Batch:
     tokens = torch.full((len(traces), longest), IDS[PAD])
     targets = torch.zeros(len(traces), longest - 1, len(VOCABULARY))
     weights = torch.zeros(len(traces), longest - 1)
-    rows, columns, ids, shares = [], [], [], []
+    odds: list[tuple[int, int, int, float]] = []
     for row, trace in enumerate(traces):
         tokens[row, : len(trace.tokens)] = torch.tensor([IDS[token] for token in trace.tokens])
         weights[row, : len(trace.tokens) - 1] = torch.tensor(trace.weights[1:])
-        for column, odds in enumerate(trace.odds[1:]):
-            for token, share in odds:
-                rows.append(row), columns.append(column), ids.append(IDS[token]), shares.append(share)
+        odds += [
+            (row, column, IDS[token], share)
+            for column, choices in enumerate(trace.odds[1:])
+            for token, share in choices
+        ]
+    rows, columns, ids, shares = zip(*odds, strict=True)
     targets[rows, columns, ids] = torch.tensor(shares)
     return Batch(tokens, targets, weights)
 
