@@ -50,5 +50,5 @@ def read_batch(folder: Path) -> list[Sample]:
     ]
 
 
-def _flat(rows: Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
+def _flat(rows: Sequence[Sequence[int]] | Sequence[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
     return torch.tensor([value for row in rows for value in row], dtype=dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -20,8 +20,18 @@ from agon.model.base import Base
 from agon.model.families import carries_state, logits_agree
 
 
+@contextmanager
+def attention_for(model: Any, *, is_packed: bool) -> Generator[None]:
+    """Attend as micro-batches need it until the block ends, which must hold their backward passes too.
+
+    A checkpointed layer runs again in the backward pass, and must attend then as it did before.
+    """
+    with packed_attention_of(model.config) if is_packed else nullcontext():
+        yield
+
+
 def score(model: Any, batch: MicroBatch, head: Head, *, temperature: float, chunk: int) -> TokenLogprobs:
-    """Return logprob and entropy of each completion token, with the weights as they are mounted."""
+    """Return logprob and entropy of each completion token, with the weights as they are mounted, inside `attention_for`."""
     hidden = _hidden(model, batch)
     return token_logprobs(hidden[batch.predict_index], batch.target_ids, head, temperature=temperature, chunk=chunk)
 
@@ -74,10 +84,9 @@ def _hidden(model: Any, batch: MicroBatch) -> Float[Tensor, "positions width"]:
     if batch.packing is None:
         # Padding stands at the end, where no real token looks: causal attention needs no mask for it.
         return decoder(input_ids=batch.input_ids, use_cache=False).last_hidden_state.flatten(0, 1)
-    with packed_attention_of(model.config):
-        out = decoder(
-            input_ids=batch.input_ids, position_ids=batch.position_ids, use_cache=False, agon_packing=batch.packing
-        )
+    out = decoder(
+        input_ids=batch.input_ids, position_ids=batch.position_ids, use_cache=False, agon_packing=batch.packing
+    )
     return out.last_hidden_state[0]
 
 

@@ -17,7 +17,7 @@ from torch.optim import AdamW
 from agon.config import TrainSettings
 from agon.errors import ConfigError, DivergedError, EngineError, ModelError
 from agon.learner.dump import write_batch
-from agon.learner.forward import activation_checkpointing, can_pack, score
+from agon.learner.forward import activation_checkpointing, attention_for, can_pack, score
 from agon.learner.logprobs import TokenLogprobs, output_head
 from agon.learner.losses import LOSSES, ScoredTokens, StepCounts, importance_weights
 from agon.learner.optimizer import learning_rate, load_optimizer_state, make_optimizer, optimizer_state
@@ -139,7 +139,7 @@ class Learner:
 
     @torch.no_grad()
     def _with_old_logprobs(self, adapter: str, scored: Sequence[_Scored]) -> list[_Scored]:
-        with self._pair.sampling(adapter) as model:
+        with self._pair.sampling(adapter) as model, attention_for(model, is_packed=self._is_packed):
             return [_Scored(item.batch, self._score(model, item.batch).logprobs) for item in scored]
 
     def _score(self, model: Any, batch: MicroBatch) -> TokenLogprobs:
@@ -155,7 +155,7 @@ class Learner:
         is_on = self._settings.gradient_checkpointing
         try:
             with self._pair.training(adapter) as model:
-                with activation_checkpointing(model, is_on=is_on):
+                with attention_for(model, is_packed=self._is_packed), activation_checkpointing(model, is_on=is_on):
                     for item in scored:
                         loss += self._backward(model, item, counts, tally)
                 norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)

@@ -30,7 +30,8 @@ def learning_rate(settings: TrainSettings, *, step: int, total_steps: int) -> fl
 
 def make_optimizer(parameters: Sequence[nn.Parameter], settings: TrainSettings) -> AdamW:
     """Make an AdamW over one adapter's matrices alone."""
-    return AdamW(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    # Not fused: that one writes without telling torch, and `AdapterPair` watches torch's count of writes.
+    return AdamW(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay, foreach=True)
 
 
 def optimizer_state(optimizer: AdamW, names: Sequence[str]) -> dict[str, Tensor]:

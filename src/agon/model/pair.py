@@ -161,7 +161,7 @@ class AdapterPair:
         with self._lock:
             assert self._training is None, f"training({name!r}) inside training({self._training!r})"
             others = [parameter for other in self.names if other != name for parameter in self.parameters(other)]
-            before = _stamp(others)
+            before = _stamp(others), _checksums(others)
             self._check_base()
             self._training = name
             try:
@@ -171,10 +171,13 @@ class AdapterPair:
                 self._check_trainable(name)
             finally:
                 self._training = None
+                self._cache.pop(name, None)
                 self._set_trainable(None)
                 self._mount()
             self._check_base()
-            assert _stamp(others) == before, f"an adapter other than {name!r} moved while {name!r} was in training"
+            assert (_stamp(others), _checksums(others)) == before, (
+                f"an adapter other than {name!r} moved while {name!r} was in training"
+            )
 
     # --- files
 
@@ -292,8 +295,16 @@ class AdapterPair:
 
 
 def _stamp(tensors: Sequence[Tensor]) -> _Stamp:
-    """Tell whether tensors were written to or replaced, without reading them: torch counts in-place writes."""
+    """Tell whether tensors were written to or replaced, without reading them: torch counts in-place writes.
+
+    Not all of them: fused optimisers write uncounted. What an optimiser could reach is compared by `_checksums` as well.
+    """
     return tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
+
+
+@torch.no_grad()
+def _checksums(tensors: Sequence[Tensor]) -> list[int]:
+    return torch.stack([tensor.view(torch.int32).sum() for tensor in tensors]).tolist() if tensors else []
 
 
 def _check_targets(settings: AdapterSettings, sites: Sequence[Site]) -> None:

@@ -17,7 +17,8 @@ PROGRESS = {"completed_steps": 7, "note": "warm", "shares": [0.1, None]}
 def optimizers():
     generator = torch.Generator().manual_seed(3)
     return {
-        name: {"x.exp_avg": torch.randn(3, 4, generator=generator) * 1e-20, "x.step": torch.tensor(5.0)} for name in ("A", "B")
+        name: {"x.exp_avg": torch.randn(3, 4, generator=generator) * 1e-20, "x.step": torch.tensor(5.0)}
+        for name in ("A", "B")
     }
 
 

@@ -9,8 +9,8 @@ from transformers import (
     Gemma4TextConfig,
     LlamaConfig,
     Qwen2Config,
-    Qwen3Config,
     Qwen3_5TextConfig,
+    Qwen3Config,
     Qwen3NextConfig,
     RecurrentGemmaConfig,
 )

@@ -130,18 +130,31 @@ def test_writing_to_the_other_adapter_or_the_base_while_training_is_caught(make_
         pair.sites[0].weight.add_(1.0)
 
 
+def test_an_optimiser_that_writes_uncounted_is_caught_too(make_pair, randomise):
+    # Fused AdamW does not raise torch's count of in-place writes.
+    pair = make_pair()
+    randomise(pair, "B")
+    fused = torch.optim.AdamW(pair.parameters("B"), lr=0.1, fused=True)
+    for parameter in pair.parameters("B"):
+        parameter.grad = torch.ones_like(parameter)
+    with pytest.raises(AssertionError, match="other than 'A' moved"), pair.training("A"):
+        fused.step()
+
+
 def test_making_a_second_thing_trainable_is_caught(make_pair):
     pair = make_pair()
     with pytest.raises(AssertionError, match="1 parameters have the wrong trainability"), pair.training("A"):
         pair.sites[0].weight.requires_grad_(True)
 
 
-def test_samples_after_a_step_come_from_the_new_weights(make_pair, logits):
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_samples_after_a_step_come_from_the_new_weights(make_pair, logits, is_fused):
     # Merged weights are cached; a stale cache would sample from the adapter of the step before.
     pair = make_pair()
+    optimizer = torch.optim.AdamW(pair.parameters("A"), lr=1e-2, fused=is_fused)
     with pair.sampling("A") as model:
         before = logits(model).detach()
-    train(pair, "A", 1)
+    train(pair, "A", 1, optimizer=optimizer)
     with pair.sampling("A") as model:
         after = logits(model).detach()
     assert not torch.equal(before, after)
