@@ -85,11 +85,8 @@ def test_importance_weights_scale_each_tokens_gradient(name):
     weights = torch.tensor([2.0, 0.5, 1.0, 0.0, 1.5])
     _, plain, _ = run(name, tokens([1.0] * 5))
     _, weighted, _ = run(name, tokens([1.0] * 5, weights))
-    if name == "gspo":
-        # One ratio a sequence: its tokens share the mean weight, 1.25 and 2.5/3.
-        shares = [1.25, 1.25, 2.5 / 3, 2.5 / 3, 2.5 / 3]
-    else:
-        shares = weights.tolist()
+    # gspo has one ratio a sequence: its tokens share the mean weight, 1.25 and 2.5/3.
+    shares = [1.25, 1.25, 2.5 / 3, 2.5 / 3, 2.5 / 3] if name == "gspo" else weights.tolist()
     assert weighted == pytest.approx([g * w for g, w in zip(plain, shares, strict=True)], rel=1e-5)
 
 
