@@ -6,10 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from agon.config import Settings, describe_settings
 from agon.errors import AgonError
@@ -49,20 +52,48 @@ def train_cells(
         CellError: a cell failed; the others are stopped.
         KeyboardInterrupt: after every running cell has saved.
     """
-    waiting = list(cells)
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < num_parallel:
-                cell = waiting.pop(0)
-                running[cell.name] = _start(parent, cell)
-            time.sleep(_POLL_S)
-            if on_progress is not None:
-                on_progress({cell.name: count_steps(parent / cell.name) for cell in cells})
-            for name in [name for name, process in running.items() if process.poll() is not None]:
-                _require_success(parent, name, running.pop(name).returncode)
+        with _termination_as_interrupt():
+            _run_all(parent, list(cells), running, num_parallel, on_progress)
     finally:
         _stop(running.values())
+
+
+def _run_all(
+    parent: Path,
+    waiting: list[Cell],
+    running: dict[str, subprocess.Popen[bytes]],
+    num_parallel: int,
+    on_progress: OnProgress | None,
+) -> None:
+    names = [cell.name for cell in waiting]
+    while waiting or running:
+        while waiting and len(running) < num_parallel:
+            cell = waiting.pop(0)
+            running[cell.name] = _start(parent, cell)
+        time.sleep(_POLL_S)
+        if on_progress is not None:
+            on_progress({name: count_steps(parent / name) for name in names})
+        for name in [name for name, process in running.items() if process.poll() is not None]:
+            _require_success(parent, name, running.pop(name).returncode)
+
+
+@contextmanager
+def _termination_as_interrupt() -> Generator[None]:
+    """Let SIGTERM end the wait as Ctrl-C does, so that the cells are told to save and are not left running."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def count_steps(run: Path) -> int:
