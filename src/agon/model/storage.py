@@ -78,7 +78,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], *, metadata: Mappin
     The library writes metadata in an order that differs between processes; here it is sorted.
     """
     cpu = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
-    data = serialize(cpu, metadata=dict(metadata or {}))
+    # Without tensors, safetensors 0.8 writes an empty metadata table as broken JSON.
+    data = serialize(cpu, metadata=dict(metadata) if metadata else None)
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     if "__metadata__" in header:

@@ -76,3 +76,10 @@ def test_damage_another_format_and_another_base_are_named(make_base, make_pair, 
     state_path.write_text("[]")
     with pytest.raises(RunError, match=r"state\.json is missing or damaged"):
         load_checkpoint(tmp_path, pair)
+
+
+def test_an_adapter_that_has_not_learned_yet_has_an_empty_optimizer_file(make_pair, tmp_path):
+    # GRPO trains A alone: B's optimiser holds nothing.
+    pair = make_pair()
+    save_checkpoint(tmp_path, pair, optimizers={}, progress={"completed_steps": 1})
+    assert load_checkpoint(tmp_path, pair).optimizers == {"A": {}, "B": {}}
