@@ -15,6 +15,8 @@ from agon.records import Lineup, Match, Role
 from agon.rewards.terms import RewardWeights, plain_reward
 from agon.train.credit import Credited, reward_group
 
+# The epsilon beside a standard deviation moves an advantage by less than this; no bonus moves one by so little.
+_ROUNDING = 1e-3
 _FAMILY: Mapping[Role, str] = {"drafter": "draft", "challenger": "challenge"}
 
 
@@ -97,7 +99,8 @@ def bonus_effective_fraction(stream: Stream, credited: Credited, weights: Reward
     plain = assign_advantages([_without_bonus(group, weights) for group in stream.groups], scale)
     pairs = zip(credited.credit.groups, plain.groups, strict=True)
     differing = [
-        any(abs(x - y) > 1e-9 for x, y in zip(own.advantages, other.advantages, strict=True)) for own, other in pairs
+        any(abs(x - y) > _ROUNDING for x, y in zip(own.advantages, other.advantages, strict=True))
+        for own, other in pairs
     ]
     return sum(differing) / len(differing)
 

@@ -29,7 +29,9 @@ def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner) -> int:
     learner.load_state(state.optimizers)
     completed = int(state.progress["completed_steps"])
     if completed != checkpoint_step(checkpoint):
-        raise RunError(f"{checkpoint} says it was saved after step {completed}: remove it, and resume from the one before")
+        raise RunError(
+            f"{checkpoint} says it was saved after step {completed}: remove it, and resume from the one before"
+        )
     return completed
 
 
