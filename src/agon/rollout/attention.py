@@ -33,7 +33,9 @@ def decode_attention(
     """
     rows, heads, _, width = query.shape
     kv_heads, slots = key.shape[1], key.shape[2]
-    mask = None if attention_mask is None else attention_mask[..., -slots:]
+    mask = attention_mask
+    if mask is not None and mask.shape[-1] != slots:
+        mask = mask[..., -slots:].clone()  # a copy, since the fused kernel reads at aligned addresses
     scale = width**-0.5 if scaling is None else scaling
     grouped = query.view(rows, kv_heads, heads // kv_heads, width)
     if query.device.type == "cpu" or softcap is not None:

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import cache_utils
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-_SPARE_SLOTS = 64
+_SPARE_SLOTS = 32
 _StateLayer: Any = getattr(cache_utils, "LinearAttentionLayer", None)
 _DummyLayer: Any = getattr(cache_utils, "DummyLayer", None)
 _STATE_KINDS = ("conv_states", "recurrent_states")
@@ -64,8 +64,8 @@ class SlotLayer(CacheLayerMixin):
 
     def allocate(self, prefilled: Any, max_rows: int, num_slots: int) -> None:
         """Reserve room for `max_rows` rows of the shape of those in a prefilled layer."""
-        self.keys = _new_room(prefilled.keys, max_rows, num_slots, is_transposed=True)
-        self.values = _new_room(prefilled.values, max_rows, num_slots, is_transposed=False)
+        self.keys = _new_room(prefilled.keys, max_rows, num_slots)
+        self.values = _new_room(prefilled.values, max_rows, num_slots)
         self.is_initialized = True
 
     def update(
@@ -94,8 +94,8 @@ class SlotLayer(CacheLayerMixin):
     def resize(self, num_slots: int, dropped: int) -> None:
         """Move to new room that lacks the first `dropped` slots."""
         keys, values = self._room()
-        self.keys = self._moved(keys, _new_room(keys, keys.shape[0], num_slots, is_transposed=True), dropped)
-        self.values = self._moved(values, _new_room(values, values.shape[0], num_slots, is_transposed=False), dropped)
+        self.keys = self._moved(keys, _new_room(keys, keys.shape[0], num_slots), dropped)
+        self.values = self._moved(values, _new_room(values, values.shape[0], num_slots), dropped)
 
     def get_seq_length(self) -> int:
         """Count the slots in use."""
@@ -187,7 +187,8 @@ class DecodeCache(Cache):
         """Return what to add to attention scores at this step: -inf where a row has no token. None if nothing is hidden."""
         if self._hidden is None:
             return None
-        return self._hidden[:, :, :, self._frame.low : self._frame.slot + 1]
+        # A copy: the fused attention kernels read a mask at aligned addresses.
+        return self._hidden[:, :, :, self._frame.low : self._frame.slot + 1].clone()
 
     def begin_step(self) -> None:
         """Make sure that there is a slot to write to."""
@@ -248,12 +249,9 @@ class DecodeCache(Cache):
         )
 
 
-def _new_room(like: Tensor, rows: int, num_slots: int, *, is_transposed: bool) -> Tensor:
-    # Zeros, not empty: a hidden slot has weight 0, and 0 times a NaN left in memory is NaN. On a CPU keys lie transposed in
-    # memory, which is how the product with the queries reads them.
+def _new_room(like: Tensor, rows: int, num_slots: int) -> Tensor:
+    # Zeros, not empty: a hidden slot has weight 0, and 0 times a NaN left in memory is NaN.
     _, heads, _, width = like.shape
-    if is_transposed and like.device.type == "cpu":
-        return like.new_zeros(rows, heads, width, num_slots).transpose(2, 3)
     return like.new_zeros(rows, heads, num_slots, width)
 
 

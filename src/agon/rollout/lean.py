@@ -1,31 +1,28 @@
-"""Lean versions of a model's norms and decoder layers for one new token a row.
+"""Lean decoder layers for one new token a row, in place of transformers' own while decoding.
 
-A decoding step of a small model is mostly overhead: transformers spends sixty operations and fifteen module calls on a layer that
-needs twenty-five and seven. What is replaced is found by structure and by what it computes, and the start-up probe compares
-the whole model with its plain forward pass before any of it is used.
+A decoding step of a small model is mostly overhead: transformers spends some sixty operations on a layer that needs half as
+many. Layers are found by their structure, and the start-up probe compares the model with its plain forward pass before any is
+used.
 """
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from agon.rollout.attention import decode_attention
 
 Replacement = tuple[Any, Callable[..., Any]]
 
-_LAYER_PARTS = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
-_ATTENTION_PARTS = {"q_proj", "k_proj", "v_proj", "o_proj"}
-_ATTENTION_NORMS = {"q_norm", "k_norm"}
-_MLP_PARTS = {"gate_proj", "up_proj", "down_proj", "act_fn"}
+_LAYER_PARTS = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+_ATTENTION_PARTS = ("q_proj", "k_proj", "v_proj", "o_proj")
+_ATTENTION_NORMS = ("q_norm", "k_norm")
+_MLP_PARTS = ("gate_proj", "up_proj", "down_proj", "act_fn")
 
 
 @contextmanager
@@ -40,53 +37,22 @@ def replaced(replacements: Sequence[Replacement]) -> Generator[None]:
             del module.forward
 
 
-def find_norms(model: nn.Module) -> list[Replacement]:
-    """Find the norms that torch's own operation reproduces, each with that operation.
-
-    Families that scale by 1 + weight are found, too, and ones that do something else are left alone. In float32 only: in lower
-    precision the two round at different places, and engine and learner should not.
-    """
-    found: list[Replacement] = []
-    for module in model.modules():
-        if type(module).__name__.endswith("RMSNorm") and len(inspect.signature(module.forward).parameters) == 1:
-            operation = _same_operation(module)
-            if operation is not None:
-                found.append((module, operation))
-    return found
-
-
 def find_layers(model: nn.Module) -> list[Replacement]:
     """Find the decoder layers built like Llama's or Qwen3's, each with its lean version."""
     rotation = _Rotation()
     return [(module, _lean_layer(module, rotation)) for module in model.modules() if _is_like_llama(module)]
 
 
-def _same_operation(module: Any) -> Callable[[Tensor], Tensor] | None:
-    weight: Any = getattr(module, "weight", None)
-    eps: Any = getattr(module, "variance_epsilon", getattr(module, "eps", None))
-    if not isinstance(weight, Tensor) or weight.dtype != torch.float32 or not isinstance(eps, float):
-        return None
-    probe = torch.linspace(-1.0, 2.0, weight.numel(), device=weight.device)
-    with torch.no_grad():
-        wanted = module(probe)
-        for scale in (weight.detach(), 1.0 + weight.detach()):
-            operation = partial(functional.rms_norm, normalized_shape=tuple(weight.shape), weight=scale, eps=eps)
-            if torch.allclose(operation(probe), wanted, rtol=1e-5, atol=1e-6):
-                return operation
-    return None
-
-
 def _is_like_llama(module: Any) -> bool:
-    if _parts(module) != _LAYER_PARTS or _parts(module.mlp) != _MLP_PARTS:
+    if not (_has_parts(module, _LAYER_PARTS) and _has_parts(module.mlp, _MLP_PARTS)):
         return False
     attention = module.self_attn
-    return _parts(attention) in (_ATTENTION_PARTS, _ATTENTION_PARTS | _ATTENTION_NORMS) and all(
-        hasattr(attention, name) for name in ("head_dim", "scaling", "layer_idx")
-    )
+    is_known = _has_parts(attention, _ATTENTION_PARTS) or _has_parts(attention, _ATTENTION_PARTS + _ATTENTION_NORMS)
+    return is_known and all(hasattr(attention, name) for name in ("head_dim", "scaling", "layer_idx"))
 
 
-def _parts(module: nn.Module) -> set[str]:
-    return {name for name, _ in module.named_children()}
+def _has_parts(module: nn.Module, names: Sequence[str]) -> bool:
+    return {name for name, _ in module.named_children()} == set(names)
 
 
 class _Rotation:
@@ -110,32 +76,33 @@ class _Rotation:
 
 
 def _lean_layer(layer: Any, rotation: _Rotation) -> Callable[..., Any]:
-    plain = layer.forward
-    attention, mlp = layer.self_attn, layer.mlp
-    q_norm, k_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
-    width, window = attention.head_dim, getattr(attention, "sliding_window", None)
+    plain, attention, mlp = layer.forward, layer.self_attn, layer.mlp
+    # Looked up once: modules find their parts by a slow search.
+    norm_before, norm_after = layer.input_layernorm, layer.post_attention_layernorm
+    to_query, to_key, to_value, to_output = (getattr(attention, name) for name in _ATTENTION_PARTS)
+    query_norm, key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
+    gate, up, down, activation = (getattr(mlp, name) for name in _MLP_PARTS)
+    width, scaling, index = attention.head_dim, attention.scaling, attention.layer_idx
 
     def forward(hidden_states: Tensor, **inputs: Any) -> Any:
         rows, num_tokens, _ = hidden_states.shape
         if num_tokens != 1:
             return plain(hidden_states, **inputs)
         cache: Any = inputs.get("cache", inputs.get("past_key_values"))
-        cos, sin = inputs["position_embeddings"]
-        normed = layer.input_layernorm(hidden_states)
-        query = attention.q_proj(normed).view(rows, -1, 1, width)
-        key = attention.k_proj(normed).view(rows, -1, 1, width)
-        value = attention.v_proj(normed).view(rows, -1, 1, width)
-        if q_norm is not None and k_norm is not None:
-            query, key = q_norm(query), k_norm(key)
-        both = rotation(torch.cat((query, key), dim=1), cos, sin)
-        query, key = both[:, : query.shape[1]], both[:, query.shape[1] :]
-        key, value = cache.update(key, value, attention.layer_idx)
-        mask = inputs.get("attention_mask")
+        normed = norm_before(hidden_states)
+        query = to_query(normed).view(rows, -1, 1, width)
+        key = to_key(normed).view(rows, -1, 1, width)
+        value = to_value(normed).view(rows, -1, 1, width)
+        if query_norm is not None and key_norm is not None:
+            query, key = query_norm(query), key_norm(key)
+        num_heads = query.shape[1]
+        both = rotation(torch.cat((query, key), dim=1), *inputs["position_embeddings"])
+        keys, values = cache.update(both[:, num_heads:], value, index)
         mixed, _ = decode_attention(
-            attention, query, key, value, mask, scaling=attention.scaling, sliding_window=window
+            attention, both[:, :num_heads], keys, values, inputs.get("attention_mask"), scaling=scaling
         )
-        hidden_states = hidden_states + attention.o_proj(mixed.view(rows, 1, -1))
-        normed = layer.post_attention_layernorm(hidden_states)
-        return hidden_states + mlp.down_proj(mlp.act_fn(mlp.gate_proj(normed)) * mlp.up_proj(normed))
+        hidden_states = hidden_states + to_output(mixed.view(rows, 1, -1))
+        normed = norm_after(hidden_states)
+        return hidden_states + down(activation(gate(normed)) * up(normed))
 
     return forward

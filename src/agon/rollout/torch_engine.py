@@ -17,7 +17,7 @@ from agon.rollout.batching import decode
 from agon.rollout.checks import check_request
 from agon.rollout.decoding import ModelCall, PlainDecoder, SlotDecoder
 from agon.rollout.engine import OnFinish
-from agon.rollout.lean import Replacement, find_layers, find_norms, replaced
+from agon.rollout.lean import Replacement, find_layers, replaced
 from agon.rollout.probe import find_fault
 from agon.rollout.rows import Ended, Rows
 
@@ -135,12 +135,10 @@ class TorchEngine:
     def _probe(self, call: ModelCall) -> None:
         """Find the fastest way to decode that gives what the model's plain forward pass gives."""
         with torch.inference_mode():
-            norms = find_norms(call.model)
-            for lean in (norms + find_layers(call.model), norms):
-                with replaced(lean):
-                    fault = find_fault(call)
-                if fault is None:
-                    break
+            lean = find_layers(call.model)
+            if find_fault(call, lean) is not None:
+                lean = []
+            fault = find_fault(call) if not lean else None
         self._is_probed, self._can_prune, self._lean = True, fault is None, lean
         if fault is not None:
             warnings.warn(

@@ -1,42 +1,58 @@
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
-from torch import nn
 
-from agon.rollout.lean import find_norms, replaced
-
-
-class HalvingRMSNorm(nn.Module):
-    """Looks like a norm and is something else."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(8))
-        self.eps = 1e-6
-
-    def forward(self, x):
-        return x * 0.5 * self.weight
+from agon.rollout.decoding import ModelCall, SlotDecoder
+from agon.rollout.lean import find_layers, replaced
+from agon.rollout.probe import find_fault
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "qwen3.5", "gemma4"])
-def test_norms_of_a_family_are_found_and_compute_the_same(family, make_base):
+@pytest.mark.parametrize(
+    ("family", "found"), [("llama", 2), ("qwen2", 2), ("qwen2-window", 2), ("qwen3", 2), ("qwen3.5", 0), ("gemma4", 0)]
+)
+def test_layers_built_like_llamas_are_found_and_others_are_not(family, found, make_base):
+    assert len(find_layers(make_base(family).model)) == found
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen2-window", "qwen3"])
+@torch.inference_mode()
+def test_a_lean_step_gives_the_logits_of_the_models_own_layers(family, make_base):
     model = make_base(family).model
-    norms = find_norms(model)
-    assert len(norms) >= 2 * model.config.num_hidden_layers
-    ids = torch.tensor([[5, 6, 7, 8, 9]])
-    with torch.no_grad():
-        wanted = model(input_ids=ids).logits
-        with replaced(norms):
-            assert all("forward" in vars(module) for module, _ in norms)
-            found = model(input_ids=ids).logits
-    assert torch.allclose(found, wanted, atol=1e-4)
-    assert not any("forward" in vars(module) for module, _ in norms)
+    call = ModelCall(model)
+    own, lean = (SlotDecoder(call, max_rows=3, longest_prompt=7) for _ in range(2))
+    for decoder in (own, lean):
+        decoder.admit([(5, 6), (5, 6), (7, 8, 9, 10, 11, 12, 13)])
+    for step in range(6):
+        tokens, positions = torch.tensor([5, 20, 30]) + step, torch.tensor([2, 2, 7]) + step
+        wanted = own.step(tokens, positions)
+        with replaced(find_layers(model)):
+            found = lean.step(tokens, positions)
+        assert torch.allclose(found, wanted, atol=1e-4)
 
 
-def test_what_only_looks_like_a_norm_is_left_alone():
-    assert find_norms(nn.Sequential(HalvingRMSNorm())) == []
+def test_the_models_own_layers_are_back_after_the_block(make_base):
+    model = make_base("llama").model
+    with replaced(find_layers(model)):
+        assert sum("forward" in vars(module) for module in model.modules()) == 2
+        ids = torch.tensor([[5, 6, 7]])
+        inside = model(input_ids=ids).logits  # several tokens: the model's own layers compute
+    assert not any("forward" in vars(module) for module in model.modules())
+    assert torch.equal(inside, model(input_ids=ids).logits)
 
 
-def test_norms_in_low_precision_are_left_alone(make_base):
-    assert find_norms(make_base("llama").model.to(torch.bfloat16)) == []
+@torch.inference_mode()
+def test_a_layer_that_has_the_parts_and_computes_something_else_is_found_out(make_base):
+    class DampedLayer(type(make_base("llama").model.model.layers[0])):
+        def forward(self, hidden_states, **inputs):
+            return hidden_states + 0.1 * (super().forward(hidden_states, **inputs) - hidden_states)
+
+    model = copy.deepcopy(make_base("llama").model)
+    for layer in model.model.layers:
+        layer.__class__ = DampedLayer
+    call = ModelCall(model)
+    assert len(find_layers(model)) == 2
+    assert "differ from a plain forward pass" in (find_fault(call, find_layers(model)) or "")
+    assert find_fault(call) is None
