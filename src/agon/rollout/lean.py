@@ -48,7 +48,10 @@ def _is_like_llama(module: Any) -> bool:
         return False
     attention = module.self_attn
     is_known = _has_parts(attention, _ATTENTION_PARTS) or _has_parts(attention, _ATTENTION_PARTS + _ATTENTION_NORMS)
-    return is_known and all(hasattr(attention, name) for name in ("head_dim", "scaling", "layer_idx"))
+    if not is_known or not all(hasattr(attention, name) for name in ("head_dim", "scaling", "layer_idx")):
+        return False
+    # Qwen3.5's query projection also makes a gate, and so is wider.
+    return getattr(attention.q_proj, "out_features", None) == getattr(attention.o_proj, "in_features", 0)
 
 
 def _has_parts(module: nn.Module, names: Sequence[str]) -> bool:
