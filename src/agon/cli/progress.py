@@ -29,6 +29,7 @@ class _Bars:
         self.console = Console(stderr=True)
         self.is_live = sys.stderr.isatty()
         self._last_plain = time.monotonic()
+        self._was_last = False
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -54,10 +55,12 @@ class _Bars:
         self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def plain(self, line: str, *, is_last: bool = False) -> None:
-        """Print a line where there are no bars, unless one was printed less than 15 s ago."""
+        """Print a line where there are no bars, unless one was printed less than 15 s ago; the last one is printed once."""
         now = time.monotonic()
-        if not self.is_live and (is_last or now - self._last_plain >= _PLAIN_EVERY_S):
+        is_due = not self._was_last if is_last else now - self._last_plain >= _PLAIN_EVERY_S
+        if not self.is_live and is_due:
             self._last_plain = now
+            self._was_last = is_last
             print(line, file=sys.stderr, flush=True)
 
 
