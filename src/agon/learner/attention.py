@@ -240,25 +240,22 @@ def _find_varlen() -> Callable[..., Tensor] | None:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:
         return None
-    if "window_size" not in inspect.signature(varlen_attn).parameters:
+    known = inspect.signature(varlen_attn).parameters
+    if not {"window_size", "scale"} <= known.keys():
         return None
+    shares_heads = "enable_gqa" in known  # since torch 2.12
 
     def run(query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float, window: int | None) -> Tensor:
         q, k, v = (part[0].transpose(0, 1).contiguous() for part in (query, key, value))
+        groups = q.shape[1] // k.shape[1]
+        options: dict[str, Any] = {"enable_gqa": groups > 1} if shares_heads else {}
+        if groups > 1 and not shares_heads:
+            k, v = k.repeat_interleave(groups, dim=1), v.repeat_interleave(groups, dim=1)
         left = -1 if window is None else window - 1
-        out = varlen_attn(
-            q,
-            k,
-            v,
-            packing.offsets,
-            packing.offsets,
-            packing.max_length,
-            packing.max_length,
-            scale=scale,
-            window_size=(left, 0),
-            enable_gqa=q.shape[1] != k.shape[1],
+        offsets, longest = packing.offsets, packing.max_length
+        out: Any = varlen_attn(
+            q, k, v, offsets, offsets, longest, longest, scale=scale, window_size=(left, 0), **options
         )
-        assert isinstance(out, Tensor), "varlen_attn returned its auxiliary output unasked"
         return out.unsqueeze(0)
 
     return run

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.nn.attention.varlen
 
 from agon.learner import attention
 from agon.learner.attention import NAME, packed_attention, packed_attention_of, plan_packing
@@ -89,3 +90,61 @@ def test_the_models_own_attention_comes_back_even_after_an_error():
         _ = 1 / 0
     assert seen == [NAME]
     assert config._attn_implementation == "sdpa"
+
+
+def fake_kernel(shares_heads):
+    """A stand-in for torch's CUDA kernel with its documented meaning, with or without shared key heads."""
+
+    def attend(q, k, v, offsets, longest, scale, window_size):
+        assert max(offsets.diff().tolist()) == longest
+        window = None if window_size[0] < 0 else window_size[0] + 1
+        assert window_size[1] == 0
+        parts = (part.transpose(0, 1).unsqueeze(0) for part in (q, k, v))
+        return reference(*parts, offsets.diff().tolist(), scale, window, None)[0]
+
+    def old(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale=None, window_size=(-1, -1)):
+        assert query.shape[1] == key.shape[1]
+        return attend(query, key, value, cu_seq_q, max_q, scale, window_size)
+
+    def new(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, *, scale=None, window_size=(-1, -1), enable_gqa=False):
+        assert enable_gqa == (query.shape[1] != key.shape[1])
+        return attend(query, key, value, cu_seq_q, max_q, scale, window_size)
+
+    return new if shares_heads else old
+
+
+@pytest.mark.parametrize("shares_heads", [True, False])
+@pytest.mark.parametrize("window", [None, 3])
+def test_torchs_variable_length_kernel_is_called_as_documented(monkeypatch, shares_heads, window):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", fake_kernel(shares_heads))
+    run = attention._find_varlen()
+    lengths = [6, 4, 1]
+    query, key, value = (torch.randn(1, heads, 11, 8) for heads in (4, 2, 2))
+    out = run(query, key, value, plan_packing(lengths, torch.device("cpu")), 0.7, window)
+    torch.testing.assert_close(out, reference(query, key, value, lengths, 0.7, window, None))
+
+
+def test_a_kernel_without_windows_is_left_alone(monkeypatch):
+    # torch 2.10 has no window_size: blocks are slower there, and right.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.nn.attention.varlen, "varlen_attn", lambda q, k, v, is_causal=False: q)
+    assert attention._find_varlen() is None
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("window", [None, 3])
+def test_both_kernels_agree_on_a_gpu(window):
+    lengths = [90, 70, 70, 5, 1]
+    device = torch.device("cuda")
+    parts = [torch.randn(1, heads, sum(lengths), 64, device=device, dtype=torch.bfloat16) for heads in (4, 2, 2)]
+    own, other = ([part.clone().requires_grad_() for part in parts] for _ in range(2))
+    packing = plan_packing(lengths, device)
+    out = attention._varlen(*own, packing, 0.125, window)
+    expected = attention._by_blocks(*other, packing, 0.125, window, None)
+    torch.testing.assert_close(out, expected, rtol=3e-2, atol=3e-2)
+    out.float().square().sum().backward()
+    expected.float().square().sum().backward()
+    for mine, theirs in zip(own, other, strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=5e-2, atol=5e-2)

@@ -180,6 +180,20 @@ def test_each_adapters_gradient_comes_from_its_own_stream_only(make_pair, make_l
     assert prints[0][1] == prints[1][1]  # B did not
 
 
+def test_a_bfloat16_base_is_learned_on_by_float32_adapters(make_base, make_pair, make_learner, make_samples):
+    # T23. Base and adapter are computed apart here: merged, an update of 1e-6 would vanish in the base's rounding.
+    base = make_base()
+    pair = make_pair(dataclasses.replace(base, model=base.model.to(torch.bfloat16), dtype=torch.bfloat16))
+    samples = engine_logprobs(pair, "A", make_samples())
+    before = [parameter.detach().clone() for parameter in pair.parameters("A")]
+    report = make_learner(pair, learning_rate=1e-6).update("A", samples, step=0, total_steps=1)
+    # Logits near 5 are rounded to 2^-6.
+    assert report.logprob_gap_mean < 0.05
+    for old, new in zip(before, pair.parameters("A"), strict=True):
+        assert new.dtype == torch.float32
+        assert not torch.equal(old, new)
+
+
 def test_an_update_moves_its_adapter_counts_its_step_and_leaves_the_base(make_pair, make_learner, make_samples):
     pair = make_pair()
     learner = make_learner(pair, weight_decay=0.1)
