@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from agon.rollout.attention import decode_attention
 
@@ -78,12 +80,21 @@ class _Rotation:
         return torch.addcmul(heads * cos.unsqueeze(1), heads.roll(half, -1), self._signed)
 
 
+def _lean_norm(norm: Any) -> Any:
+    """Return torch's own operation for a norm in float32; in lower precision the two round at different places."""
+    eps = getattr(norm, "variance_epsilon", None)
+    weight = getattr(norm, "weight", None)
+    if eps is None or weight is None or weight.dtype != torch.float32:
+        return norm
+    return partial(functional.rms_norm, normalized_shape=tuple(weight.shape), weight=weight, eps=eps)
+
+
 def _lean_layer(layer: Any, rotation: _Rotation) -> Callable[..., Any]:
     plain, attention, mlp = layer.forward, layer.self_attn, layer.mlp
     # Looked up once: modules find their parts by a slow search.
-    norm_before, norm_after = layer.input_layernorm, layer.post_attention_layernorm
+    norm_before, norm_after = _lean_norm(layer.input_layernorm), _lean_norm(layer.post_attention_layernorm)
     to_query, to_key, to_value, to_output = (getattr(attention, name) for name in _ATTENTION_PARTS)
-    query_norm, key_norm = getattr(attention, "q_norm", None), getattr(attention, "k_norm", None)
+    query_norm, key_norm = (_lean_norm(getattr(attention, name, None)) for name in _ATTENTION_NORMS)
     gate, up, down, activation = (getattr(mlp, name) for name in _MLP_PARTS)
     width, scaling, index = attention.head_dim, attention.scaling, attention.layer_idx
 
