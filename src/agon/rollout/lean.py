@@ -77,7 +77,8 @@ class _Rotation:
         if sin is not self._sin:
             self._sin, self._signed = sin, torch.cat((-sin[..., :half], sin[..., half:]), dim=-1).unsqueeze(1)
         assert self._signed is not None, "set with the sine it belongs to"
-        return torch.addcmul(heads * cos.unsqueeze(1), heads.roll(half, -1), self._signed)
+        # Two products and a sum, as transformers rounds them: a fused one would part engine and learner in bfloat16.
+        return heads * cos.unsqueeze(1) + heads.roll(half, -1) * self._signed
 
 
 def _lean_norm(norm: Any) -> Any:

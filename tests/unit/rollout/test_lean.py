@@ -33,6 +33,19 @@ def test_a_lean_step_gives_the_logits_of_the_models_own_layers(family, make_base
         assert torch.allclose(found, wanted, atol=1e-4)
 
 
+@torch.inference_mode()
+def test_in_low_precision_a_lean_step_rounds_as_the_models_own_layers_do(make_base):
+    model = make_base("qwen3").model.to(torch.bfloat16)
+    call = ModelCall(model)
+    own, lean = (SlotDecoder(call, max_rows=3, longest_prompt=7) for _ in range(2))
+    for decoder in (own, lean):
+        decoder.admit([(5, 6), (5, 6), (7, 8, 9, 10, 11, 12, 13)])
+    tokens, positions = torch.tensor([5, 20, 30]), torch.tensor([2, 2, 7])
+    with replaced(find_layers(model)):
+        found = lean.step(tokens, positions)
+    assert torch.equal(found, own.step(tokens, positions))
+
+
 def test_the_models_own_layers_are_back_after_the_block(make_base):
     model = make_base("llama").model
     with replaced(find_layers(model)):
