@@ -51,7 +51,8 @@ class TorchEngine:
     Requests are grouped by adapter. Within a group at most `max_rows` sequences are decoded at once; rows that end leave the
     batch and waiting ones take their place. A prompt with several rows is prefilled once. Sampling is over the whole
     vocabulary at the request's own temperature and top_p: a model's `generation_config` defaults are not used, but all its
-    stop tokens are. At temperature 0 the most likely token is taken and its logprob is 0.
+    stop tokens are. At temperature 0 the most likely token is taken and its logprob is 0. The text leaves out the stop token
+    and other special tokens; without a tokenizer it is empty.
 
     What a request gets depends on its own seed alone, and not on the rest of the batch, up to rounding in the model.
     """
@@ -114,11 +115,11 @@ class TorchEngine:
             )
 
     def _run(self, call: ModelCall, requests: Sequence[Request]) -> Generator[Ended]:
-        if not self._is_probed:
-            self._probe(call)
         max_rows = min(self._max_rows, len(requests))
         longest = max(len(request.prompt_ids) for request in requests)
         try:
+            if not self._is_probed:
+                self._probe(call)
             with replaced(self._lean):
                 rows = Rows(requests, max_rows=max_rows, is_stop=self._is_stop, device=call.device)
                 decoder = (
