@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from agon import __version__
 from agon.errors import AgonError
@@ -15,6 +15,10 @@ from agon.records import PROTOCOLS
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+
+
+class _Subcommands(Protocol):
+    def add_parser(self, name: str, *, help: str, description: str) -> _Parser: ...
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
-def _add_train(subcommands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_train(subcommands: _Subcommands) -> None:
     train = subcommands.add_parser(
         "train",
         help="train one recipe, or the quickstart's four",
@@ -77,7 +81,7 @@ def _add_train(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     train.set_defaults(run="train")
 
 
-def _add_eval(subcommands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_eval(subcommands: _Subcommands) -> None:
     evaluation = subcommands.add_parser(
         "eval",
         help="measure a run or a base model",
@@ -107,7 +111,7 @@ def _add_eval(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     evaluation.set_defaults(run="evaluate")
 
 
-def _add_solve(subcommands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_solve(subcommands: _Subcommands) -> None:
     solve = subcommands.add_parser(
         "solve",
         help="let a trained pair solve one problem",
@@ -122,7 +126,7 @@ def _add_solve(subcommands: argparse._SubParsersAction[_Parser]) -> None:
     solve.set_defaults(run="solve")
 
 
-def _add_report(subcommands: argparse._SubParsersAction[_Parser]) -> None:
+def _add_report(subcommands: _Subcommands) -> None:
     report = subcommands.add_parser(
         "report",
         help="write one HTML file from run folders",

@@ -27,7 +27,7 @@ from agon.verifiers.registry import open_verifiers
 
 # Below this size a second thread costs more than it computes (QUICKSTART: one thread samples 20k tokens/s, two 8k).
 _ONE_THREAD_BELOW_PARAMETERS = 5_000_000
-_NUM_PROBES = 32
+_NUM_PROBES = 8
 
 
 class Checker(Protocol):

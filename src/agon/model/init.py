@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from agon.errors import ConfigError, ModelError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _TOLERANCE = 0.02
 _MAX_TRIALS = 40
+# Enough positions for a mean, few enough that their logits over a large vocabulary fit: 8 x 64 x 152k floats are 311 MB.
+_NUM_PROBES = 8
+_PROBE_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +71,27 @@ def initialise_pair(pair: AdapterPair, *, seed: int, probe_prompts: Sequence[Seq
     return InitReport(init=settings.init, noise_sigma=sigma, noise_kl=kl)
 
 
-@torch.no_grad()
 def token_kl(pair: AdapterPair, name: str, prompts: Sequence[Sequence[int]]) -> float:
     """Measure the mean KL(adapter || base) of the next token over every position of the prompts.
 
     Units: nats per token.
     """
-    total, num_tokens = 0.0, 0
-    for prompt in prompts:
-        ids = torch.tensor([list(prompt)], device=pair.base.device)
-        with pair.sampling(None) as model:
-            base = torch.log_softmax(model(ids, use_cache=False).logits.double(), dim=-1)
-        with pair.sampling(name) as model:
-            own = torch.log_softmax(model(ids, use_cache=False).logits.double(), dim=-1)
-        total += float((own.exp() * (own - base)).sum())
-        num_tokens += ids.shape[1]
-    return total / num_tokens
+    return _mean_kl(_next_token_logprobs(pair, name, prompts), _next_token_logprobs(pair, None, prompts))
+
+
+@torch.no_grad()
+def _next_token_logprobs(
+    pair: AdapterPair, name: str | None, prompts: Sequence[Sequence[int]]
+) -> list[Float[Tensor, "seq vocab"]]:
+    with pair.sampling(name) as model:
+        ids = [torch.tensor([list(prompt)], device=pair.base.device) for prompt in prompts]
+        return [torch.log_softmax(model(row, use_cache=False).logits[0].float(), dim=-1) for row in ids]
+
+
+def _mean_kl(own: Sequence[Tensor], base: Sequence[Tensor]) -> float:
+    # float64: a KL of 1e-4 is a sum of terms a thousand times its size.
+    terms = [(p.double().exp() * (p.double() - q.double())).sum() for p, q in zip(own, base, strict=True)]
+    return float(torch.stack(terms).sum()) / sum(len(logprobs) for logprobs in own)
 
 
 def _draw_standard(site: Site, name: str, generator: torch.Generator) -> None:
@@ -123,24 +132,23 @@ def _random_prompts(pair: AdapterPair, seed: int) -> list[list[int]]:
 def _calibrate_noise(
     pair: AdapterPair, name: str, *, seed: int, prompts: Sequence[Sequence[int]], target: float
 ) -> tuple[float, float]:
-    """Scale one fixed draw of noise until the KL to the base is `target`: grow or halve to a bracket, then bisect in logs."""
+    """Scale one fixed draw of noise until the KL to the base is `target`: follow the square law, bisect where it misleads."""
     noise = []
     for site in pair.sites:
         generator = torch.Generator().manual_seed(stream_seed(seed, "adapter", name, "noise", site.path))
         noise.append(torch.randn(site.up(name).shape, generator=generator))
+    probes = [prompt[:_PROBE_TOKENS] for prompt in prompts[:_NUM_PROBES]]
+    base = _next_token_logprobs(pair, None, probes)
     low, high, sigma = 0.0, math.inf, 1e-3
     for _ in range(_MAX_TRIALS):
         for site, direction in zip(pair.sites, noise, strict=True):
             _put(site.up(name), sigma * direction)
-        kl = token_kl(pair, name, prompts)
+        kl = _mean_kl(_next_token_logprobs(pair, name, probes), base)
         if abs(kl / target - 1.0) <= _TOLERANCE:
             return sigma, kl
         low, high = (sigma, high) if kl < target else (low, sigma)
-        if math.isinf(high):
-            # KL grows with sigma squared while it is small.
-            sigma *= 2.0 if kl <= 0.0 else min(4.0, 1.1 * math.sqrt(target / kl))
-        elif low == 0.0:
-            sigma *= max(0.25, 0.9 * math.sqrt(target / kl)) if kl > target else 0.5
-        else:
-            sigma = math.sqrt(low * high)
+        # KL grows with sigma squared while it is small, so that this mostly hits at the second or third trial.
+        guess = sigma * (min(4.0, max(0.25, math.sqrt(target / kl))) if kl > 0.0 else 2.0)
+        is_outside = not low < guess < high
+        sigma = math.sqrt(low * high) if is_outside and low > 0.0 and math.isfinite(high) else guess
     raise ModelError(f"no noise gives adapter B a KL of {target:g} nats to the base: set adapter.noise_kl lower")

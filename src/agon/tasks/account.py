@@ -34,7 +34,11 @@ def describe_task(task: TaskData) -> dict[str, Any]:
 def summary_lines(task: TaskData) -> list[str]:
     """Return the account as lines for people; of many dropped rows the first few are named."""
     counts = ", ".join(f"{len(problems)} {name}" for name, problems in task.splits.items())
-    left_out = f"; {task.num_duplicates} duplicates, {task.num_filtered} filtered" if task.num_duplicates or task.num_filtered else ""
+    left_out = (
+        f"; {task.num_duplicates} duplicates, {task.num_filtered} filtered"
+        if task.num_duplicates or task.num_filtered
+        else ""
+    )
     lines = [f"task {task.name}: {counts} problems{left_out}"]
     for row in task.bad_rows[:_SHOWN]:
         where = "" if row.number is None else f"row {row.number} of {row.source}: "

@@ -12,7 +12,9 @@ from agon.records import Problem
 from agon.tasks.named import NAMED
 from agon.tasks.rows import content_id
 
-_COUNTDOWN = re.compile(r"\s*(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)\s*(?:=|->|:)\s*(\d+)\s*")
+_COUNTDOWN = re.compile(
+    r"\s*(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)\s*(?:=|->|:)\s*(\d+)\s*"
+)
 
 
 class Typed(NamedTuple):
