@@ -110,20 +110,22 @@ def _start(parent: Path, cell: Cell) -> subprocess.Popen[bytes]:
     with output_errors(recipe):
         recipe.parent.mkdir(parents=True, exist_ok=True)
     atomic_write_text(recipe, describe_settings(cell.settings))
-    command = [sys.executable, "-m", "agon.cli.main", "train", str(recipe), "--out", str(run)]
-    if folder_kind(run) == "run":
-        command.append("--resume")
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     with output_errors(parent), _log_path(parent, cell.name).open("wb") as log:
         # A session of its own: the terminal's Ctrl-C reaches a cell once, through us, and not twice.
         return subprocess.Popen(
-            command,
+            _command(recipe, run),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             env=environment,
             start_new_session=True,
         )
+
+
+def _command(recipe: Path, run: Path) -> list[str]:
+    command = [sys.executable, "-m", "agon.cli.main", "train", str(recipe), "--out", str(run)]
+    return [*command, "--resume"] if folder_kind(run) == "run" else command
 
 
 def _log_path(parent: Path, name: str) -> Path:
