@@ -69,7 +69,16 @@ def train(
         streams = method.streams(matches, lineup, weights)
         check_budget(streams, num_problems=len(chosen), group_size=own.group_size)
         learned = [(stream, *_learn(learner, stream, settings, run, step)) for stream in streams]
-        row = metrics_row(step, lineup, matches, learned, pair=pair, weights=weights, scale=own.advantage)
+        row = metrics_row(
+            step,
+            lineup,
+            matches,
+            learned,
+            pair=pair,
+            weights=weights,
+            scale=own.advantage,
+            mask_truncated=own.mask_truncated,
+        )
         run.write_metrics(row)
         run.write_timings(_timings(step, started, played))
         if step % own.save_matches_every == 0 or step == own.steps - 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agon.learner.advantages import RewardGroup, Scale, assign_advantages
+from agon.learner.advantages import Scale, assign_advantages
 from agon.learner.report import UpdateReport
 from agon.match.rates import exchange_rates
 from agon.methods.base import Group, Stream
@@ -29,6 +29,7 @@ def metrics_row(
     pair: AdapterPair,
     weights: RewardWeights,
     scale: Scale,
+    mask_truncated: bool,
 ) -> dict[str, Any]:
     """Return a step's numbers. A number without a value in this step is None."""
     row: dict[str, Any] = {"step": step, "drafter": lineup.drafters[0], "learning_rate": learned[0][2].learning_rate}
@@ -38,8 +39,11 @@ def metrics_row(
         numbers = {**_stream_numbers(stream, credited), **_update_numbers(report)}
         row |= {f"{family}/{name}": value for name, value in numbers.items()}
     if lineup.has_challenge:
-        challenger = next(item for item in learned if item[0].role == "challenger")
-        row |= _match_numbers(matches, challenger[0], challenger[1], weights, scale)
+        stream, credited, _ = next(item for item in learned if item[0].role == "challenger")
+        effective = bonus_effective_fraction(
+            stream, credited, weights=weights, scale=scale, mask_truncated=mask_truncated
+        )
+        row |= _match_numbers(matches, effective)
     row["pair/distance"] = update_distance(pair)
     return row
 
@@ -76,9 +80,7 @@ def _update_numbers(report: UpdateReport) -> dict[str, Any]:
     }
 
 
-def _match_numbers(
-    matches: Sequence[Sequence[Match]], stream: Stream, credited: Credited, weights: RewardWeights, scale: Scale
-) -> dict[str, float | None]:
+def _match_numbers(matches: Sequence[Sequence[Match]], bonus_effective: float) -> dict[str, float | None]:
     rates = exchange_rates(match for of_problem in matches for match in of_problem)
     return {
         "match/conversion": rates.conversion,
@@ -86,17 +88,20 @@ def _match_numbers(
         "match/copy_rate": rates.copy,
         "match/leak_rate": rates.leak,
         "match/empty_summary_share": rates.empty,
-        "match/bonus_effective_fraction": bonus_effective_fraction(stream, credited, weights, scale),
+        "match/bonus_effective_fraction": bonus_effective,
         "match/withheld_mean": rates.withheld_mean,
     }
 
 
-def bonus_effective_fraction(stream: Stream, credited: Credited, weights: RewardWeights, scale: Scale) -> float:
+def bonus_effective_fraction(
+    stream: Stream, credited: Credited, *, weights: RewardWeights, scale: Scale, mask_truncated: bool
+) -> float:
     """Return the share of a challenger's groups whose advantages differ from those that cooperative exchange would give.
 
     All-right, all-wrong and uniform groups cancel the bonus; early in training few groups feel it (QUICKSTART).
     """
-    plain = assign_advantages([_without_bonus(group, weights) for group in stream.groups], scale)
+    without = [_without_bonus(group, weights) for group in stream.groups]
+    plain = assign_advantages([reward_group(group, mask_truncated=mask_truncated) for group in without], scale)
     pairs = zip(credited.credit.groups, plain.groups, strict=True)
     differing = [
         any(abs(x - y) > _ROUNDING for x, y in zip(own.advantages, other.advantages, strict=True))
@@ -105,6 +110,6 @@ def bonus_effective_fraction(stream: Stream, credited: Credited, weights: Reward
     return sum(differing) / len(differing)
 
 
-def _without_bonus(group: Group, weights: RewardWeights) -> RewardGroup:
+def _without_bonus(group: Group, weights: RewardWeights) -> Group:
     rewards = tuple(plain_reward(attempt.is_correct, attempt.format_score, weights) for attempt in group.attempts)
-    return reward_group(Group(group.attempts, rewards), mask_truncated=False)
+    return Group(group.attempts, rewards)
