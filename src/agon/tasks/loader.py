@@ -77,6 +77,9 @@ def _generated(settings: TaskSettings) -> TaskData:
     unused = (
         "test_path",
         "hub",
+        "hub_config",
+        "hub_split",
+        "verifier",
         "question_field",
         "answer_field",
         "difficulty_min",
@@ -128,6 +131,7 @@ def _open_sources(settings: TaskSettings) -> _Sources:
     named = NAMED.get(settings.name)
     test = open_file(settings.test_path, key="task.test_path") if settings.test_path else None
     if settings.path is not None:
+        _refuse_unused(settings, ("hub", "hub_config", "hub_split"), f"the problems are read from {settings.path}")
         table = open_file(settings.path, key="task.path")
         is_test_alone = named is not None and named.train_split is None and test is None
         return _Sources(None, table) if is_test_alone else _Sources(table, test)
@@ -135,6 +139,7 @@ def _open_sources(settings: TaskSettings) -> _Sources:
         return _Sources(open_hub(settings.hub, settings.hub_config, settings.hub_split), test)
     if named is None:
         raise ConfigError(f"task.name is {settings.name!r}, which has no data set of its own: set task.path")
+    _refuse_unused(settings, ("hub_config", "hub_split"), f"{settings.name} knows its own on the Hub")
     if test is None and named.test_split is not None:
         test = open_hub(named.hub, named.config, named.test_split)
     main = open_hub(named.hub, named.config, named.train_split) if named.train_split else None

@@ -192,6 +192,15 @@ def test_countdown_is_generated_and_refuses_settings_that_would_do_nothing():
     assert not questions(data.train) & questions(data.dev, data.test)
     with pytest.raises(ConfigError, match=r"task\.dev_share is 0\.3, but countdown-lite is generated"):
         load_task(TaskSettings(dev_share=0.3))
+    with pytest.raises(ConfigError, match=r"task\.verifier is 'math', but countdown-lite is generated"):
+        load_task(TaskSettings(verifier="math"))
+
+
+def test_hub_settings_beside_a_file_or_a_named_task_are_refused(write):
+    with pytest.raises(ConfigError, match=r"task\.hub_split is 'test', but the problems are read from"):
+        load(write(rows(5)), hub_split="test")
+    with pytest.raises(ConfigError, match=r"task\.hub_config is 'socratic', but gsm8k knows its own"):
+        load_task(TaskSettings(name="gsm8k", hub_config="socratic"))
 
 
 def test_a_test_share_beside_a_test_file_is_refused(write):
