@@ -127,7 +127,7 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
         split="test",
         direction=direction,
         method=settings.train.method if row.run is not None else None,
-        notes=notes,
+        notes=(*opened.notes, *notes),
     )
     evaluated = evaluate(opened.session, opened.task.test, subject, settings=settings.evaluation, sampling=sampling)
     flat = [match for of_problem in evaluated.matches for match in of_problem]

@@ -67,52 +67,17 @@ def evaluate(
         DataError: there are no problems.
         VerifierError: too large a share of the checks failed.
     """
-    if not problems:
-        raise DataError(
-            f"the {subject.split} split of {subject.task} is empty: nothing to evaluate; raise task.{subject.split}_share"
-        )
-    matches = _play_all(session, problems, subject.lineup, settings, sampling, "evaluate", progress)
-    flat = [match for of_problem in matches for match in of_problem]
-    correct = [[match.final.is_correct for match in of_problem] for of_problem in matches]
-    rates = exchange_rates(flat)
-    interval = accuracy_interval(correct, seed=settings.seed)
-    result: dict[str, Any] = {
-        "label": subject.label,
-        "title": subject.title or subject.label,
-        "task": subject.task,
-        "protocol": subject.protocol,
-        "direction": subject.direction,
-        "method": subject.method,
-        "players": {"drafters": list(subject.lineup.drafters), "challenger": _challenger_name(subject.lineup)},
-        "split": subject.split,
-        "n": len(problems),
-        "samples": settings.samples,
-        "accuracy": _mean([float(value) for of_problem in correct for value in of_problem]),
-        "interval": interval.to_json(),
-        "tokens": token_ledger(flat),
-        "conversion": rates.conversion,
-        "regression": rates.regression,
-        "copy_rate": rates.copy,
-        "leak_rate": rates.leak,
-        "empty_summary_share": rates.empty,
-        "blind_second": None,
-        "intervals": {},
-        "pass_at_k": _pass_at_k(correct),
-        "outcomes": dict(Counter(match.final.verdict.outcome for match in flat)),
-        "truncated_share": _mean(
-            [float(attempt.completion.is_truncated) for match in flat for attempt in match.attempts]
-        ),
-        "seed": settings.seed,
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],
-        "notes": list(subject.notes),
-    }
-    if subject.lineup.has_challenge:
-        blind = Lineup(drafters=(subject.lineup.challenger,))
-        second = _play_all(session, problems, blind, settings, sampling, "blind", None)
-        result["blind_second"] = blind_second_rate(matches, second)
-        result["intervals"] = rate_intervals(matches, second, seed=settings.seed)
+    _require_problems(problems, task=subject.task, split=subject.split)
+    lineup = subject.lineup
+    matches = _play_all(
+        session, problems, lineup, settings=settings, sampling=sampling, stream="evaluate", progress=progress
+    )
+    result = _counted(problems, matches, subject, settings=settings, sampling=sampling)
+    if lineup.has_challenge:
+        alone = Lineup(drafters=(lineup.challenger,))
+        blind = _play_all(session, problems, alone, settings=settings, sampling=sampling, stream="blind")
+        result["blind_second"] = blind_second_rate(matches, blind)
+        result["intervals"] = rate_intervals(matches, blind, seed=settings.seed)
     return Evaluated(result, matches)
 
 
@@ -127,12 +92,16 @@ def choose_direction(
     """Pick a cascade's direction on the development problems, and say so with both accuracies. A tie goes to a-b.
 
     Choosing the better of two on the test problems would inflate the result by one to two points (ALGORITHMS 10).
+
+    Raises:
+        DataError: there are no development problems.
     """
+    _require_problems(problems, task=task, split="dev")
     scores: dict[Direction, float] = {}
     for direction in DIRECTIONS:
         lineup = lineup_for("cascade", direction=direction)
-        subject = Subject(f"dev-{direction}", task, "cascade", lineup, "dev", direction)
-        scores[direction] = evaluate(session, problems, subject, settings=settings, sampling=sampling).accuracy
+        played = _play_all(session, problems, lineup, settings=settings, sampling=sampling, stream="evaluate")
+        scores[direction] = _mean([float(match.final.is_correct) for of_problem in played for match in of_problem])
     chosen: Direction = "b-a" if scores["b-a"] > scores["a-b"] else "a-b"
     both = ", ".join(f"{direction} {score:.3f}" for direction, score in scores.items())
     return chosen, f"direction {chosen} chosen on {len(problems)} development problems ({both})"
@@ -154,14 +123,74 @@ def token_ledger(matches: Sequence[Match]) -> dict[str, float]:
     }
 
 
+def _counted(
+    problems: Sequence[Problem],
+    matches: list[list[Match]],
+    subject: Subject,
+    *,
+    settings: EvaluationSettings,
+    sampling: Sampling,
+) -> dict[str, Any]:
+    """The result as JSON; what needs a blind second pass is still empty."""
+    flat = [match for of_problem in matches for match in of_problem]
+    correct = [[match.final.is_correct for match in of_problem] for of_problem in matches]
+    rates = exchange_rates(flat)
+    return {
+        **_described(subject),
+        "n": len(problems),
+        "samples": settings.samples,
+        "accuracy": _mean([float(value) for of_problem in correct for value in of_problem]),
+        "interval": accuracy_interval(correct, seed=settings.seed).to_json(),
+        "tokens": token_ledger(flat),
+        "conversion": rates.conversion,
+        "regression": rates.regression,
+        "copy_rate": rates.copy,
+        "leak_rate": rates.leak,
+        "empty_summary_share": rates.empty,
+        "blind_second": None,
+        "intervals": {},
+        "pass_at_k": _pass_at_k(correct),
+        "outcomes": dict(Counter(match.final.verdict.outcome for match in flat)),
+        "truncated_share": _truncated_share(flat),
+        "seed": settings.seed,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],
+        "notes": list(subject.notes),
+    }
+
+
+def _described(subject: Subject) -> dict[str, Any]:
+    return {
+        "label": subject.label,
+        "title": subject.title or subject.label,
+        "task": subject.task,
+        "protocol": subject.protocol,
+        "direction": subject.direction,
+        "method": subject.method,
+        "players": {"drafters": list(subject.lineup.drafters), "challenger": _challenger_name(subject.lineup)},
+        "split": subject.split,
+    }
+
+
+def _truncated_share(matches: Sequence[Match]) -> float:
+    return _mean([float(attempt.completion.is_truncated) for match in matches for attempt in match.attempts])
+
+
+def _require_problems(problems: Sequence[Problem], *, task: str, split: str) -> None:
+    if not problems:
+        raise DataError(f"the {split} split of {task} is empty: nothing to evaluate; raise task.{split}_share")
+
+
 def _play_all(
     session: Session,
     problems: Sequence[Problem],
     lineup: Lineup,
+    *,
     settings: EvaluationSettings,
     sampling: Sampling,
     stream: str,
-    progress: Progress | None,
+    progress: Progress | None = None,
 ) -> list[list[Match]]:
     matches: list[list[Match]] = []
     for start in range(0, len(problems), settings.problems_per_batch):
