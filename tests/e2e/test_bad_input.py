@@ -116,6 +116,7 @@ def test_a_run_that_does_not_exist_is_named(agon, capsys, words):
     [
         ["--protocol", "single", "--direction", "a-b"],
         ["--protocol", "cascade", "--adapter", "a"],
+        ["--protocol", "cascade", "--adapter", "base", "--direction", "b-a"],
         ["--protocol", "majority", "--drafts", "1"],
         ["--samples", "0"],
         ["--set", "evaluation.temperature=-1"],

@@ -55,7 +55,7 @@ def test_a_run_killed_and_resumed_is_byte_identical(agon, small, tmp_path, whole
     process = _start(out, [*small, *_STEPS], "quickstart-agon")
     _wait_for_steps(process, out, 7)
     process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.communicate()
     assert agon("train", "--resume", "--out", out) == 0
     _assert_same(out, whole)
 
@@ -96,3 +96,12 @@ def test_resuming_a_finished_run_says_so_and_changes_nothing(agon, whole, capsys
 def test_resuming_with_another_recipe_is_refused(agon, small, whole, capsys):
     assert agon("train", "quickstart-agon", "--resume", "--out", whole, *small, *_STEPS, "--set", "train.seed=5") == 2
     assert "train.seed (0 -> 5)" in capsys.readouterr().err
+
+
+def test_a_setting_given_beside_resume_alone_is_not_ignored(agon, whole, capsys):
+    assert agon("train", "--resume", "--out", whole, "--set", "train.seed=5") == 2
+    assert "train.seed (0 -> 5)" in capsys.readouterr().err
+    assert agon("train", "--resume", "--out", whole, "--dry-run", "--set", "train.save_every=7") == 0
+    shown = capsys.readouterr().out
+    assert "steps = 12" in shown
+    assert "save_every = 7" in shown

@@ -9,28 +9,34 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agon.config import Settings, describe_settings, load_recipe, settings_from
+from agon.config import Settings, TaskSettings, describe_settings, load_recipe, settings_from
 from agon.errors import ConfigError, RunError
-from agon.records import Direction
-from agon.runs.manifest import folder_kind
+from agon.records import NAMED_TASKS
+from agon.runs.manifest import folder_kind, read_config
 
 if TYPE_CHECKING:
     from agon.evaluation.load import Opened
 
 _INTERRUPTED = 130
 _QUICKSTART = "quickstart"
+_DATA_ENDINGS = (".jsonl", ".ndjson", ".gz", ".json", ".parquet", ".csv", ".tsv")
+# What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
+_NOT_OF_THE_DATA = frozenset({"wording", "answer_style", "max_prompt_tokens"})
 
 
 def train(options: Namespace) -> int:
     """`agon train`."""
     name = options.recipe or _QUICKSTART
-    out = Path(options.out) if options.out else Path("runs") / Path(name).stem
+    out = Path(options.out) if options.out else Path("runs") / Path(name).name.removesuffix(".toml")
     is_parent = folder_kind(out) == "parent"
     if name == _QUICKSTART and (is_parent or options.recipe or not options.resume):
         return _train_quickstart(options, out)
-    settings = None if options.resume and not options.recipe else _settings_of(name, options.set)
+    if options.resume and not options.recipe:
+        settings = settings_from(read_config(out), options.set, source=str(out / "config.json"))
+    else:
+        settings = _settings_of(name, options.set)
     if options.dry_run:
-        return _dry_run([settings or _settings_of(name, options.set)])
+        return _dry_run([settings])
     return _train_one(settings, out, resume=options.resume)
 
 
@@ -54,18 +60,13 @@ def _train_quickstart(options: Namespace, out: Path) -> int:
     return 0
 
 
-def _train_one(settings: Settings | None, out: Path, *, resume: bool) -> int:
+def _train_one(settings: Settings, out: Path, *, resume: bool) -> int:
     from agon.cli.progress import StepProgress
     from agon.train.run import Watcher, resume_training, run_training
 
-    with StepProgress() as progress:
+    with StepProgress(settings.train.steps) as progress:
         watcher = Watcher(say=progress.say, on_step=progress.on_step)
-        if resume:
-            trained = resume_training(out, settings, watcher)
-        else:
-            assert settings is not None, "settings are only left out with --resume"
-            progress.total = settings.train.steps
-            trained = run_training(settings, out, watcher)
+        trained = resume_training(out, settings, watcher) if resume else run_training(settings, out, watcher)
     if trained.was_stopped:
         print(
             f"agon: stopped after step {trained.completed_steps}, saved; continue with --resume --out {out}",
@@ -87,14 +88,22 @@ def _dry_run(all_settings: list[Settings]) -> int:
 
 def evaluate(options: Namespace) -> int:
     """`agon eval`."""
+    from agon.cli.progress import EvaluationProgress
     from agon.cli.table import print_evaluation
     from agon.evaluation.request import Wish, measure
     from agon.runs.evaluations import write_evaluation
 
     run, opened = _open_subject(options)
-    wish = Wish(options.protocol, options.direction, options.adapter, options.drafts, options.split, options.label)
-    with opened.session:
-        evaluated = measure(opened, wish)
+    wish = Wish(
+        protocol=options.protocol,
+        direction=options.direction,
+        adapter=options.adapter,
+        num_drafts=options.drafts,
+        split=options.split,
+        label=options.label,
+    )
+    with opened.session, EvaluationProgress() as progress:
+        evaluated = measure(opened, wish, progress=progress.update)
     if run is not None:
         flat = [match for of_problem in evaluated.matches for match in of_problem]
         write_evaluation(run, evaluated.result["label"], evaluated.result, flat)
@@ -114,9 +123,10 @@ def solve(options: Namespace) -> int:
     from agon.runs.parent import default_run
 
     opened = open_run(default_run(Path(options.subject)))
+    for note in opened.notes:
+        print(f"agon: {note}", file=sys.stderr)
     with opened.session:
-        direction: Direction = options.direction
-        match = play_one(opened, options.problem, gold=options.gold, direction=direction, seed=options.seed)
+        match = play_one(opened, options.problem, gold=options.gold, direction=options.direction, seed=options.seed)
     if options.json:
         _print_json(solved_json(match))
     else:
@@ -139,7 +149,7 @@ def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
     from agon.evaluation.load import open_base, open_run
     from agon.runs.parent import default_run
 
-    overrides = [*options.set, *_task_overrides(options.task)]
+    overrides = [*_task_overrides(options.task), *options.set]
     if options.samples is not None:
         overrides.append(f"evaluation.samples={options.samples}")
     path = Path(options.subject)
@@ -156,11 +166,16 @@ def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
 
 
 def _task_overrides(task: str | None) -> list[str]:
+    """Point the settings of a run at other data: what it said about its own data is forgotten."""
     if task is None:
         return []
-    if Path(task).suffix in (".jsonl", ".gz", ".parquet", ".csv", ".json") or Path(task).exists():
-        return ["task.name=custom", f"task.path={json.dumps(task)}"]
-    return [f"task.name={task}", "task.path=none", "task.hub=none"]
+    own = {name: field.default for name, field in TaskSettings.model_fields.items() if name not in _NOT_OF_THE_DATA}
+    is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
+    wanted = own | ({"name": "custom", "path": task} if is_file else {"name": task})
+    return [
+        f"task.{name}={'none' if value is None else json.dumps(value, ensure_ascii=False)}"
+        for name, value in wanted.items()
+    ]
 
 
 def _settings_of(name: str, overrides: list[str]) -> Settings:
@@ -168,9 +183,10 @@ def _settings_of(name: str, overrides: list[str]) -> Settings:
     path = Path(name)
     if path.suffix == ".toml":
         return load_recipe(path, overrides)
-    presets = {file.name.removesuffix(".toml"): file for file in resources.files("agon.recipes").iterdir()}
+    recipes = [file for file in resources.files("agon.recipes").iterdir() if file.name.endswith(".toml")]
+    presets = {file.name.removesuffix(".toml"): file for file in recipes}
     if name not in presets:
-        known = ", ".join(sorted(preset for preset in presets if not preset.startswith("_")))
+        known = ", ".join(sorted(presets))
         raise ConfigError(f"{name!r} is neither a .toml file nor a preset; presets: {_QUICKSTART}, {known}")
     with resources.as_file(presets[name]) as recipe:
         return load_recipe(recipe, overrides)

@@ -119,7 +119,7 @@ def _add_solve(subcommands: _Subcommands) -> None:
     )
     solve.add_argument("subject", metavar="RUN", help="a run folder")
     solve.add_argument("problem", metavar="PROBLEM", help="the problem's text; for the quickstart: '12 7 5 = 25'")
-    solve.add_argument("--direction", choices=("a-b", "b-a"), default="a-b", help="who drafts (default: a-b)")
+    solve.add_argument("--direction", choices=("a-b", "b-a"), help="who drafts (default: a-b)")
     solve.add_argument("--gold", help="the right answer, if it is to be checked")
     solve.add_argument("--seed", type=int, default=0, help="seed of the sampling")
     solve.add_argument("--json", action="store_true", help="print one JSON document and nothing else")

@@ -67,19 +67,18 @@ class _Bars:
 class StepProgress(_Bars):
     """Progress of one training."""
 
-    def __init__(self) -> None:
+    def __init__(self, total: int) -> None:
         super().__init__()
-        self.total: int | None = None
+        self._total = total
         self._task: TaskID | None = None
 
     def on_step(self, step: int, row: dict[str, Any]) -> None:
         """Show a finished step and its most telling numbers."""
         if self._task is None:
-            self._task = self.progress.add_task("training", total=self.total, completed=step, info="")
+            self._task = self.progress.add_task("training", total=self._total, completed=step, info="")
         info = _info(row)
         self.progress.update(self._task, completed=step + 1, info=info)
-        total = "" if self.total is None else f"/{self.total}"
-        self.plain(f"step {step + 1}{total}  {info}", is_last=step + 1 == self.total)
+        self.plain(f"step {step + 1}/{self._total}  {info}", is_last=step + 1 == self._total)
 
 
 class CellsProgress(_Bars):
@@ -101,6 +100,21 @@ class CellsProgress(_Bars):
     def say_evaluation(self, title: str) -> None:
         """Show what is being measured."""
         self.say(f"evaluating: {title}")
+
+
+class EvaluationProgress(_Bars):
+    """Progress of one evaluation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._task: TaskID | None = None
+
+    def update(self, done: int, total: int) -> None:
+        """Show how many problems have been played."""
+        if self._task is None:
+            self._task = self.progress.add_task("evaluating", total=total, info="problems")
+        self.progress.update(self._task, completed=done)
+        self.plain(f"evaluating: {done}/{total} problems", is_last=done == total)
 
 
 def _info(row: Mapping[str, Any]) -> str:

@@ -76,6 +76,8 @@ def _check_wish(wish: Wish, protocol: str, *, has_pair: bool, is_base: bool) -> 
         )
     if is_directed and wish.adapter in ("a", "b"):
         raise ConfigError(f"--adapter {wish.adapter} does not go with --protocol {protocol}: choose with --direction")
+    if is_directed and is_base and wish.direction != "dev":
+        raise ConfigError(f"--direction {wish.direction} was asked for, but the base plays both roles: leave it out")
     if not is_directed and wish.direction in ("a-b", "b-a"):
         raise ConfigError(f"--direction {wish.direction} does not go with --protocol {protocol}: choose with --adapter")
     if is_base and wish.adapter in ("a", "b"):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agon.answers import extract_answer
+from agon.errors import ConfigError
 from agon.evaluation.load import Opened, sampling_for
 from agon.match.lineups import lineup_for
 from agon.match.play import play
@@ -32,16 +33,19 @@ class _Unchecked:
         pass
 
 
-def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction, seed: int) -> Match:
+def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction | None, seed: int) -> Match:
     """Play one match of the problem in `text` as the pair was trained to: a cascade, or a self-cascade after one-adapter methods.
 
     Raises:
+        ConfigError: a direction was asked of a run that trained one adapter.
         DataError: the text is no problem of the run's task.
     """
+    has_pair = len(method_named(opened.settings.train.method).adapters) == 2
+    if direction is not None and not has_pair:
+        raise ConfigError(f"--direction {direction} was asked for, but this run trained one adapter: leave it out")
     problem, can_check = typed_problem(opened.settings.task, text, gold)
     session = opened.session if can_check else _unchecked(opened.session)
-    has_pair = len(method_named(opened.settings.train.method).adapters) == 2
-    lineup = lineup_for("cascade" if has_pair else "self-cascade", direction=direction)
+    lineup = lineup_for("cascade" if has_pair else "self-cascade", direction=direction or "a-b")
     sampling = sampling_for(opened.settings)
     (matches,) = play(session, [problem], lineup, samples=1, sampling=sampling, seed=seed, stream=("solve",))
     return matches[0]

@@ -60,19 +60,16 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
         return _train(settings, run, ready, stack, watcher, first_step=0)
 
 
-def resume_training(out: Path, wanted: Settings | None, watcher: Watcher) -> Trained:
+def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
     """Continue the run in `out` from its last whole checkpoint, with the same prompts, samples and weights as if never stopped.
 
-    `wanted` are the settings of a recipe given beside `--resume`; they must be the run's own, but for when to save and track.
+    `settings` must be the run's own, but for when to save and track.
 
     Raises:
-        ConfigError: `wanted` differs from the run.
+        ConfigError: `settings` differ from the run's.
         RunError: no run, or its base or data have changed.
     """
-    settings = settings_from(read_config(out), source=str(out / "config.json"))
-    if wanted is not None:
-        _require_same(settings, wanted, out)
-        settings = wanted
+    _require_same(settings_from(read_config(out), source=str(out / "config.json")), settings, out)
     with ExitStack() as stack:
         run = stack.enter_context(RunFolder.open(out))
         done, notes = _last_checkpoint(out)
@@ -160,7 +157,7 @@ def _require_same(saved: Settings, wanted: Settings, out: Path) -> None:
     ]
     if differing:
         raise ConfigError(
-            f"the recipe differs from the run in {out}: {', '.join(differing)}; resume without a recipe, or train into another --out"
+            f"these settings differ from the run in {out}: {', '.join(differing)}; resume without them, or train into another --out"
         )
 
 

@@ -4,8 +4,7 @@ from agon.cli.progress import CellsProgress, StepProgress
 
 
 def test_a_file_gets_the_last_step_once_and_not_every_step(capsys):
-    with StepProgress() as progress:
-        progress.total = 3
+    with StepProgress(3) as progress:
         for step in range(3):
             progress.on_step(step, {"draft/accuracy": 0.5})
     assert capsys.readouterr().err.splitlines() == ["step 3/3  draft 0.5"]
