@@ -68,8 +68,8 @@ def assign_advantages(
     """Credit each completion with its reward minus its group's mean, divided as `scale` says.
 
     `group_std` divides by the group's own standard deviation, `batch_std` by that of all rewards that are learned from, across
-    groups (as stock TRL has it), `group_mean` by nothing. Masked completions enter no mean and no deviation. `ddof` is 1 for the sample and 0 for
-    the population deviation.
+    groups (as stock TRL has it), `group_mean` by nothing. Masked completions enter no mean and no deviation. `ddof` is 1 for the
+    sample and 0 for the population deviation.
 
     Units: reward points in; standard deviations out, or reward points for `group_mean`.
     Paper: Agon, arXiv:2607.07690, eq. 1 (group_std); Dr. GRPO, arXiv:2503.20783 (group_mean).

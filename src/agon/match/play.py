@@ -146,7 +146,6 @@ class _Player:
 
 def _attempts(sampled: _Sampled, verdicts: Future[list[Verdict]] | list[Verdict], session: Session) -> list[Attempt]:
     judged = verdicts.result() if isinstance(verdicts, Future) else verdicts
-    adapters_text = zip(sampled.prompts, sampled.completions, judged, strict=True)
     return [
         Attempt(
             role=sampled.role,
@@ -156,7 +155,7 @@ def _attempts(sampled: _Sampled, verdicts: Future[list[Verdict]] | list[Verdict]
             verdict=verdict,
             format_score=format_score(completion.text, session.style, is_truncated=completion.is_truncated),
         )
-        for prompt, completion, verdict in adapters_text
+        for prompt, completion, verdict in zip(sampled.prompts, sampled.completions, judged, strict=True)
     ]
 
 
