@@ -41,14 +41,16 @@ def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = 
     expected = read_manifest(path).get("hashes", {}).get("data")
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
-    return Opened(session, fit_task(session, task, settings), settings, checkpoint, notes)
+    fitted = fit_task(session, task, settings)
+    return Opened(session, fitted, settings, checkpoint, (*notes, *_dropped_note(fitted)))
 
 
 def open_base(settings: Settings) -> Opened:
     """Open the bare base of `settings`, without adapters."""
     task = load_task(settings.task)
     session = open_base_session(settings)
-    return Opened(session, fit_task(session, task, settings), settings)
+    fitted = fit_task(session, task, settings)
+    return Opened(session, fitted, settings, notes=_dropped_note(fitted))
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str, ...]]:
@@ -89,6 +91,14 @@ def fit_task(session: Session, task: TaskData, settings: Settings) -> TaskData:
         test=kept["test"][: own.max_test],
         bad_rows=tuple(dropped),
     )
+
+
+def _dropped_note(task: TaskData) -> tuple[str, ...]:
+    if not task.bad_rows:
+        return ()
+    first = task.bad_rows[0]
+    where = "" if first.number is None else f"row {first.number} of {first.source}: "
+    return (f"{len(task.bad_rows)} rows or problems were left out of the task (first: {where}{first.reason})",)
 
 
 def sampling_for(settings: Settings) -> Sampling:
