@@ -16,6 +16,8 @@ from agon.records import Match
 
 # A table that is piped into a file must not be folded to 80 columns.
 _WIDE = 150
+_TOKENS = ("draft", "summary", "challenge", "total", "prefill")
+_COLUMNS = ("pass@1", "n", "95% interval", *_TOKENS, "W->R", "blind", "R->W", "copy")
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
@@ -27,20 +29,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
         title_justify="left",
     )
     table.add_column("protocol")
-    for name in (
-        "pass@1",
-        "n",
-        "95% interval",
-        "draft",
-        "summary",
-        "challenge",
-        "total",
-        "prefill",
-        "W->R",
-        "blind",
-        "R->W",
-        "copy",
-    ):
+    for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         tokens = row["tokens"]
