@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import pytest
 from peft import PeftModel
@@ -55,7 +56,8 @@ def test_challenges_read_the_rivals_summary_and_never_its_hit(trained):
         shown = summary["text"]
         if not summary["is_empty"]:
             assert shown in match["challenge"]["prompt"]["text"]
-        assert f"={match['problem']['details']['target']}" not in shown
+        # the target 2 is no part of a try that comes to 26
+        assert re.search(rf"={match['problem']['details']['target']}(?!\d)", shown) is None
 
 
 def test_both_adapters_moved_and_load_in_peft_alone(trained):
