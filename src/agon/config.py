@@ -1,20 +1,13 @@
-"""Settings of a run: frozen, checked before a model loads, unknown keys refused with the nearest known one.
-
-A recipe is a TOML file with one table for each class below. `--set table.key=value` overrides one key.
-"""
+"""Settings of a run: frozen, and checked before a model loads. `agon.recipe` reads them from files."""
 
 from __future__ import annotations
 
 import difflib
-import json
-import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from agon.errors import ConfigError
 from agon.records import METHODS, NAMED_TASKS, AnswerStyle
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -256,8 +249,12 @@ class Settings(_Settings):
         _require_known("train.method", self.train.method, METHODS)
         if self.task.name != "custom":
             _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom"))
-        elif (self.task.path is None) == (self.task.hub is None):
-            raise ValueError('task.name is "custom": set exactly one of task.path and task.hub')
+        elif self.task.path is not None and self.task.hub is not None:
+            raise ValueError("task.path and task.hub are both set: the problems come from one of them")
+        elif self.task.path is None and self.task.hub is None and self.task.test_path is None:
+            raise ValueError(
+                'task.name is "custom": set task.path or task.hub (or task.test_path alone, to measure only)'
+            )
         if self.train.group_size < 2:
             raise ValueError(
                 f"train.group_size is {self.train.group_size}, but the group mean is the baseline: set it to 2 or more"
@@ -283,137 +280,10 @@ class Settings(_Settings):
 def _require_known(key: str, name: str, known: Iterable[str]) -> None:
     known = tuple(known)
     if name not in known:
-        raise ValueError(
-            f"{key} is {name!r}, which is not known{_did_you_mean(name, known)}; known: {', '.join(known)}"
-        )
+        raise ValueError(f"{key} is {name!r}, which is not known{did_you_mean(name, known)}; known: {', '.join(known)}")
 
 
-def _did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean 'x'?)" for the nearest known name, or nothing."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {near[0]!r}?)" if near else ""
-
-
-def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Settings:
-    """Read a TOML recipe and apply `table.key=value` overrides.
-
-    Raises:
-        ConfigError: the file is missing or not TOML, a key is unknown, a value has the wrong type or cannot be used.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"recipe {path} does not exist: give a .toml file or a preset's name") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"recipe {path} cannot be read ({error}): give a UTF-8 text file") from None
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"recipe {path} is not valid TOML: {error}") from None
-    return settings_from(tree, overrides, source=str(path))
-
-
-def settings_from(tree: Mapping[str, Any], overrides: Iterable[str] = (), *, source: str = "settings") -> Settings:
-    """Check a tree of tables (as TOML or JSON gives it) and apply overrides.
-
-    Raises:
-        ConfigError: names the source, the key and the remedy.
-    """
-    merged = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tree.items()}
-    for override in overrides:
-        _apply_override(merged, override)
-    _check_keys(merged, source)
-    try:
-        return Settings.model_validate(_tuples(merged))
-    except ValidationError as error:
-        raise ConfigError(f"{source}: {_one_line(error)}") from None
-
-
-def _apply_override(tree: dict[str, Any], override: str) -> None:
-    key, equals, value = override.partition("=")
-    table, dot, name = key.strip().partition(".")
-    if not (equals and dot and name):
-        raise ConfigError(f"--set {override!r} is not of the form table.key=value, e.g. train.steps=50")
-    inner = tree.setdefault(table, {})
-    if not isinstance(inner, dict):
-        raise ConfigError(f"--set {override!r}: {table} is not a table")
-    inner[name] = _parse_value(value.strip())
-
-
-def _parse_value(text: str) -> Any:
-    """Read a value as TOML would, and take what TOML cannot read as a plain string."""
-    if text in ("none", "null"):
-        return None
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _check_keys(tree: Mapping[str, Any], source: str) -> None:
-    tables = Settings.model_fields
-    for table, inner in tree.items():
-        if table not in tables:
-            owners = [name for name, info in tables.items() if table in _fields_of(info.annotation)]
-            hint = f" (did you mean {owners[0]}.{table}?)" if owners else _did_you_mean(table, tables)
-            raise ConfigError(f"{source}: unknown table or key {table!r}{hint}; tables: {', '.join(tables)}")
-        if not isinstance(inner, Mapping):
-            raise ConfigError(f"{source}: {table} is {inner!r}, but it is a table: write [{table}] and its keys below")
-        known = _fields_of(tables[table].annotation)
-        for key in inner:
-            if key not in known:
-                owners = [name for name, info in tables.items() if key in _fields_of(info.annotation)]
-                near = _did_you_mean(key.replace("-", "_"), known)
-                hint = f" (did you mean {owners[0]}.{key}?)" if owners else near
-                raise ConfigError(f"{source}: unknown key {table}.{key}{hint}; known: {', '.join(known)}")
-
-
-def _fields_of(annotation: Any) -> Mapping[str, Any]:
-    return annotation.model_fields if isinstance(annotation, type) and issubclass(annotation, BaseModel) else {}
-
-
-def _tuples(tree: Any) -> Any:
-    """Lists become tuples, and whole numbers are allowed where a float is wanted; strict mode would refuse both."""
-    tree = {table: dict(inner) for table, inner in tree.items()}
-    for table, inner in tree.items():
-        fields = _fields_of(Settings.model_fields[table].annotation)
-        for key, value in inner.items():
-            if isinstance(value, list):
-                inner[key] = tuple(value)
-            elif isinstance(value, int) and not isinstance(value, bool) and _wants_float(fields[key].annotation):
-                inner[key] = float(value)
-    return tree
-
-
-def _wants_float(annotation: Any) -> bool:
-    return annotation is float or any(_wants_float(part) for part in get_args(annotation))
-
-
-def _one_line(error: ValidationError) -> str:
-    parts: list[str] = []
-    for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"] if isinstance(part, str) and part in _all_names())
-        message = item["msg"].removeprefix("Value error, ")
-        value = "" if item["type"] == "value_error" else f" is {item['input']!r}: "
-        parts.append(f"{where}{value}{message}")
-    return "; ".join(dict.fromkeys(parts))
-
-
-def _all_names() -> set[str]:
-    names = set(Settings.model_fields)
-    for info in Settings.model_fields.values():
-        names |= set(_fields_of(info.annotation))
-    return names
-
-
-def describe_settings(settings: Settings) -> str:
-    """Render resolved settings as TOML, one table a class."""
-    lines: list[str] = []
-    for table, inner in settings.model_dump(mode="json").items():
-        lines.append(f"[{table}]")
-        # TOML has no null: a key that is not set is shown as a comment, so that the text can be read back as a recipe.
-        lines += [
-            f"# {key} is not set" if value is None else f"{key} = {json.dumps(value, ensure_ascii=False)}"
-            for key, value in inner.items()
-        ]
-        lines.append("")
-    return "\n".join(lines)

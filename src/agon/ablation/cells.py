@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from agon.config import Settings, describe_settings
+from agon.config import Settings
 from agon.errors import AgonError
+from agon.recipe import describe_settings
 from agon.runs.atomic import atomic_write_text, output_errors
 from agon.runs.lines import METRICS_FILE
 from agon.runs.manifest import folder_kind
@@ -145,5 +146,11 @@ def _stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     alive = [process for process in processes if process.poll() is None]
     for process in alive:
         process.send_signal(signal.SIGINT)
-    for process in alive:
-        process.wait()
+    try:
+        for process in alive:
+            process.wait()
+    except KeyboardInterrupt:
+        # A second interrupt: the cells are in sessions of their own and would otherwise live on.
+        for process in alive:
+            process.kill()
+        raise

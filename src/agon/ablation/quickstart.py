@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agon.ablation.cells import Cell, OnProgress, train_cells
-from agon.config import Settings, settings_from
+from agon.config import Settings
 from agon.errors import ConfigError
 from agon.evaluation.evaluate import Subject, choose_direction, evaluate
 from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.match.lineups import lineup_for
+from agon.recipe import settings_from
 from agon.records import Direction, Lineup
 from agon.report.write import write_report
 from agon.runs.evaluations import write_evaluation

@@ -9,8 +9,9 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agon.config import Settings, TaskSettings, describe_settings, load_recipe, settings_from
+from agon.config import Settings, TaskSettings
 from agon.errors import ConfigError, RunError
+from agon.recipe import describe_settings, load_recipe, settings_from
 from agon.records import NAMED_TASKS
 from agon.runs.manifest import folder_kind, read_config
 
@@ -171,7 +172,7 @@ def _task_overrides(task: str | None) -> list[str]:
         return []
     own = {name: field.default for name, field in TaskSettings.model_fields.items() if name not in _NOT_OF_THE_DATA}
     is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
-    wanted = own | ({"name": "custom", "path": task} if is_file else {"name": task})
+    wanted = own | ({"name": "custom", "test_path": task} if is_file else {"name": task})
     return [
         f"task.{name}={'none' if value is None else json.dumps(value, ensure_ascii=False)}"
         for name, value in wanted.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -20,16 +21,24 @@ from rich.progress import (
 )
 
 _PLAIN_EVERY_S = 15.0
+_TICK_S = 0.5
 
 
 class _Bars:
-    """Rich bars where a person looks on, timed plain lines elsewhere. Everything goes to standard error."""
+    """Rich bars where a person looks on, timed plain lines elsewhere. Everything goes to standard error.
+
+    Without a terminal a line is due every 15 s also while nothing ends: a ticker then says for how long it has been at work.
+    """
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
         self.is_live = sys.stderr.isatty()
         self._last_plain = time.monotonic()
         self._was_last = False
+        self._line = "working"
+        self._started = time.monotonic()
+        self._is_over = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
         self.progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=30),
@@ -43,12 +52,20 @@ class _Bars:
 
     def __enter__(self) -> Self:
         self.progress.start()
+        if not self.is_live:
+            self._ticker.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_over.set()
         self.progress.stop()
+
+    def _tick(self) -> None:
+        while not self._is_over.wait(_TICK_S):
+            if not self._was_last and time.monotonic() - self._last_plain >= _PLAIN_EVERY_S:
+                self.plain(f"{self._line} ({time.monotonic() - self._started:.0f} s)")
 
     def say(self, line: str) -> None:
         """Print a line above the bars."""
@@ -57,6 +74,7 @@ class _Bars:
     def plain(self, line: str, *, is_last: bool = False) -> None:
         """Print a line where there are no bars, unless one was printed less than 15 s ago; the last one is printed once."""
         now = time.monotonic()
+        self._line = line.partition(" (")[0]
         is_due = not self._was_last if is_last else now - self._last_plain >= _PLAIN_EVERY_S
         if not self.is_live and is_due:
             self._last_plain = now

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agon.config import Settings, settings_from
+from agon.config import Settings
 from agon.errors import RunError
 from agon.match.play import Sampling
 from agon.match.session import Session, fit_problems, open_base_session, open_session
+from agon.recipe import settings_from
 from agon.records import Problem
 from agon.runs.checkpoints import checkpoint_name, newest_checkpoint, verify_checkpoint
 from agon.runs.manifest import read_config, read_manifest
@@ -19,13 +20,17 @@ from agon.tasks.loader import load_task
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A session, the problems that fit it, the settings it was opened with; for a run also which checkpoint and what to say."""
+    """A session, the problems that fit it, the settings it was opened with; for a run also which checkpoint and what to say.
+
+    `is_chosen_checkpoint` tells a checkpoint asked for by its step from the newest one.
+    """
 
     session: Session
     task: TaskData
     settings: Settings
     checkpoint: Path | None = None
     notes: tuple[str, ...] = ()
+    is_chosen_checkpoint: bool = False
 
 
 def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = None) -> Opened:
@@ -42,7 +47,8 @@ def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = 
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
     fitted = fit_task(session, task, settings)
-    return Opened(session, fitted, settings, checkpoint, (*notes, *_dropped_note(fitted)))
+    said = (*notes, *_dropped_note(fitted))
+    return Opened(session, fitted, settings, checkpoint, said, is_chosen_checkpoint=step is not None)
 
 
 def open_base(settings: Settings) -> Opened:

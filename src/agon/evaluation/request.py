@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from agon.errors import ConfigError
 from agon.evaluation.evaluate import Evaluated, Progress, Subject, choose_direction, evaluate
 from agon.evaluation.load import Opened, sampling_for
 from agon.match.lineups import lineup_for
+from agon.match.session import fit_problems
 from agon.methods.registry import method_named
-from agon.records import Direction
+from agon.records import Direction, Lineup, Problem
 
 _SEVERAL_DRAFTS = {"moa": 1, "majority": 2}
 
@@ -45,10 +49,8 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
     adapter = None if is_base else (wish.adapter or "a").upper()
     drafts = wish.num_drafts if wish.num_drafts is not None else _SEVERAL_DRAFTS.get(protocol, 1)
     lineup = lineup_for(protocol, direction=direction or "a-b", adapter=adapter, num_drafts=drafts, is_base=is_base)
-    player = "base" if is_base else direction or (wish.adapter or "a")
     subject = Subject(
-        label=wish.label
-        or "-".join(["base" if is_base else opened.settings.train.method, protocol, player, wish.split]),
+        label=wish.label or _default_label(opened, wish, lineup, protocol, direction),
         task=opened.task.name,
         protocol=protocol,
         lineup=lineup,
@@ -58,6 +60,7 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
         notes=(*opened.notes, *notes),
     )
     problems = opened.task.test if wish.split == "test" else opened.task.dev
+    _require_room(opened, lineup, problems)
     return evaluate(
         opened.session,
         problems,
@@ -66,6 +69,41 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
         sampling=sampling_for(opened.settings),
         progress=progress,
     )
+
+
+def _require_room(opened: Opened, lineup: Lineup, problems: Sequence[Problem]) -> None:
+    """Check that a prompt which shows every draft's summary fits; for one summary the problems were chosen so."""
+    num_drafts = len(lineup.drafters)
+    if not lineup.has_challenge or num_drafts == 1:
+        return
+    limit, rollout = opened.settings.task.max_prompt_tokens, opened.settings.rollout
+    kept, _ = fit_problems(opened.session, problems, rollout, max_prompt_tokens=limit, num_summaries=num_drafts)
+    if len(kept) < len(problems):
+        raise ConfigError(
+            f"--drafts {num_drafts} leaves no room in the context of {opened.session.engine.context_length} tokens for "
+            f"{len(problems) - len(kept)} of {len(problems)} problems: lower it, or rollout.max_summary_tokens"
+        )
+
+
+def _default_label(opened: Opened, wish: Wish, lineup: Lineup, protocol: str, direction: Direction | None) -> str:
+    """Name a result by everything that tells it from another of the same run, so that none replaces another unasked."""
+    player = direction or (lineup.drafters[0] or "base").lower()
+    own = opened.settings
+    parts = [
+        _file_name(opened.task.source) if opened.task.name == "custom" else opened.task.name,
+        wish.split,
+        protocol,
+        player,
+        f"k{len(lineup.drafters)}" if len(lineup.drafters) > 1 and not lineup.second_counts else "",
+        f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
+        opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
+    ]
+    return "-".join(part for part in parts if part)
+
+
+def _file_name(source: str) -> str:
+    """Return the part of a data source's name that can stand in a file name."""
+    return re.sub(r"[^A-Za-z0-9._]+", "_", Path(source).name)[:40].strip("._") or "custom"
 
 
 def _check_wish(wish: Wish, protocol: str, *, has_pair: bool, is_base: bool) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple
 
 from agon.answers import extract_answer, format_score
 from agon.errors import AgonError
 from agon.match.session import Session
+from agon.numerals import read_number
 from agon.records import Attempt, Completion, Lineup, Match, Problem, Prompt, Request, Role, Summary, Verdict
 from agon.rollout.checks import check_completions
 from agon.seeding import stream_seed
@@ -185,13 +187,16 @@ def _chosen(drafts: Sequence[Attempt], lineup: Lineup, session: Session) -> int:
         return 1
     if not lineup.vote:
         return 0
-    answers = [
-        None if attempt.completion.is_truncated else extract_answer(attempt.completion.text, session.style)
-        for attempt in drafts
-    ]
-    votes = [answer.strip() for answer in answers if answer is not None]
-    if not votes:
-        return 0
+    votes = [None if attempt.completion.is_truncated else _vote(attempt.completion.text, session) for attempt in drafts]
+    cast = [vote for vote in votes if vote is not None]
     # max keeps the first of equals, so a tie goes to the answer that was given first.
-    winner = max(dict.fromkeys(votes), key=votes.count)
-    return next(i for i, answer in enumerate(answers) if answer is not None and answer.strip() == winner)
+    return votes.index(max(dict.fromkeys(cast), key=cast.count)) if cast else 0
+
+
+def _vote(text: str, session: Session) -> str | Fraction | None:
+    """Return what an answer is counted as: a number by its value (18 and 18.0 are one answer), anything else as written."""
+    answer = extract_answer(text, session.style)
+    if answer is None:
+        return None
+    number = read_number(answer)
+    return answer.strip() if number is None or number.is_percent else number.value

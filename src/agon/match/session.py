@@ -110,7 +110,9 @@ def open_session(settings: Settings, *, problems: Sequence[Problem] = (), checkp
     limit_threads(base)
     prompts = _prompt_builder(settings, base)
     probes = _probe_prompts(prompts, problems, settings.train.seed)
-    pair = AdapterPair.create(base, settings.adapter, seed=settings.train.seed, probe_prompts=probes)
+    # What a checkpoint will fill needs no calibrated noise first.
+    adapter = settings.adapter.model_copy(update={"init": "standard"}) if checkpoint else settings.adapter
+    pair = AdapterPair.create(base, adapter, seed=settings.train.seed, probe_prompts=probes)
     if checkpoint is not None:
         load_adapters(pair, checkpoint)
     return Session(
@@ -143,12 +145,17 @@ def limit_threads(base: Base) -> None:
 
 
 def fit_problems(
-    session: Session, problems: Sequence[Problem], settings: RolloutSettings, *, max_prompt_tokens: int
+    session: Session,
+    problems: Sequence[Problem],
+    settings: RolloutSettings,
+    *,
+    max_prompt_tokens: int,
+    num_summaries: int = 1,
 ) -> tuple[tuple[Problem, ...], tuple[DroppedRow, ...]]:
     """Drop the problems whose prompts would not fit, and say which. Nothing is ever cut silently.
 
     A problem fits if its draft prompt has at most `max_prompt_tokens` and leaves room in the context for a draft, and its challenge
-    prompt with the longest summary for a challenge.
+    prompt with `num_summaries` of the longest summaries for a challenge.
 
     Raises:
         ConfigError: no prompt at all could fit.
@@ -159,10 +166,10 @@ def fit_problems(
     shortest = min(problems, key=lambda problem: len(problem.question))
     stand_in = Summary(text="", is_empty=True, has_leak=False, num_withheld=0)
     plain = len(session.prompts.draft(shortest).token_ids)
-    added = max(len(session.prompts.challenge(shortest, [stand_in]).token_ids) - plain, 0)
+    added = max(len(session.prompts.challenge(shortest, [stand_in] * num_summaries).token_ids) - plain, 0)
     room = min(
         context - settings.max_draft_tokens,
-        context - settings.max_challenge_tokens - settings.max_summary_tokens - added,
+        context - settings.max_challenge_tokens - num_summaries * settings.max_summary_tokens - added,
     )
     if room < plain:
         raise ConfigError(

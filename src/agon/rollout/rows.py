@@ -103,7 +103,7 @@ class Rows:
         """Sample the next token of the rows from `first` on, and return those that end with it.
 
         Raises:
-            EngineError: the model gave logits that are not finite.
+            DivergedError: the model gave logits that are not finite.
         """
         seats, steps = self._seats_there[first:], self._steps[first:]
         tokens, logprobs = sample_tokens(
@@ -133,7 +133,7 @@ class Rows:
         seats, tokens, logprobs = self._seats[first:][running], tokens[running], logprobs[running]
         if not np.isfinite(logprobs).all():
             index = int(self._index[seats[np.nonzero(~np.isfinite(logprobs))[0][0]]])
-            raise EngineError(
+            raise DivergedError(
                 f"request {index} (adapter {self._requests[index].adapter or 'none'}) got logits that are not finite: "
                 "the weights are damaged or have diverged; go back to an earlier checkpoint"
             )

@@ -58,6 +58,8 @@ def verify_checkpoint(path: Path) -> str | None:
         return f"{MARKER} is missing: saving it was interrupted"
     except (OSError, ValueError, KeyError, TypeError) as error:
         return f"{MARKER} cannot be read ({error})"
+    if not files:
+        return f"{MARKER} names no files"
     for name, expected in files.items():
         reason = _verify_file(path / name, expected)
         if reason is not None:

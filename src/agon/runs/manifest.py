@@ -116,6 +116,9 @@ def _checked(path: Path, name: str) -> dict[str, Any]:
             f"run folder {path} has format version {version!r}, but agon {agon.__version__} reads version {FORMAT_VERSION}: "
             f"use agon {writer or 'of the version that wrote it'}, or train again into another folder"
         )
+    for table in ("versions", "hashes"):
+        if not isinstance(content.get(table, {}), dict):
+            raise RunError(f"{path / name} holds no table {table!r}: restore it from a copy, or train again")
     return content
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import types
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
@@ -47,7 +48,7 @@ def read_matches(path: Path) -> Iterator[Match]:
                 yield match_from_json(json.loads(line))
     except FileNotFoundError:
         raise RunError(f"{path} is missing: the run folder is incomplete") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise RunError(f"{path} is damaged after line {number} ({error}): restore it from a copy") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path}, line {number} is not a match ({error}): restore it from a copy") from None

@@ -137,6 +137,8 @@ def _open_sources(settings: TaskSettings) -> _Sources:
         return _Sources(None, table) if is_test_alone else _Sources(table, test)
     if settings.hub is not None:
         return _Sources(open_hub(settings.hub, settings.hub_config, settings.hub_split), test)
+    if named is None and test is not None:
+        return _Sources(None, test)
     if named is None:
         raise ConfigError(f"task.name is {settings.name!r}, which has no data set of its own: set task.path")
     _refuse_unused(settings, ("hub_config", "hub_split"), f"{settings.name} knows its own on the Hub")
@@ -148,7 +150,7 @@ def _open_sources(settings: TaskSettings) -> _Sources:
 
 def _read(table: Table, settings: TaskSettings) -> _Part:
     columns = _columns(table, settings, NAMED.get(settings.name))
-    verifier = _verifier(settings)
+    verifier = verifier_of(settings)
     wanted = [columns.question, columns.answer, columns.level, *VERIFIER_COLUMNS.get(verifier, ())]
     part = _Part(table.source)
     for number, values, fault in table.read([name for name in wanted if name in table.columns]):
@@ -187,7 +189,8 @@ def _is_wanted(problem: Problem, settings: TaskSettings) -> bool:
     return level is not None and (lowest is None or level >= lowest) and (highest is None or level <= highest)
 
 
-def _verifier(settings: TaskSettings) -> str:
+def verifier_of(settings: TaskSettings) -> str:
+    """Return the program that checks the task's answers."""
     if settings.verifier != "auto":
         return settings.verifier
     if settings.name == "countdown-lite":

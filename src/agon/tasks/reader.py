@@ -41,7 +41,11 @@ def open_file(path: str, *, key: str) -> Table:
         DataError: the file cannot be read.
     """
     file = Path(path).expanduser()
-    if not file.is_file():
+    try:
+        is_file = file.is_file()
+    except OSError as error:
+        raise ConfigError(f"{key} is {path!r}, which cannot be opened ({error.strerror}): give another file") from None
+    if not is_file:
         what = "a folder" if file.is_dir() else "no file"
         raise ConfigError(f"{key} is {path!r}, which is {what}: give a JSONL, Parquet or CSV file")
     name = file.name.lower().removesuffix(".gz")
@@ -53,7 +57,7 @@ def open_file(path: str, *, key: str) -> Table:
             if name.endswith(ending):
                 return opener(str(file), _content(file))
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{file} cannot be read ({error}): give a whole file") from None
+        raise DataError(f"{file} cannot be read ({_first_line(error)}): give a whole file") from None
     raise ConfigError(f"{key} is {path!r}: the name must end in .jsonl, .jsonl.gz, .json, .parquet, .csv or .tsv")
 
 
@@ -138,14 +142,20 @@ def _open_parquet(file: Path) -> Table:
         table = ParquetFile(file)
         columns = tuple(str(name) for name in table.schema_arrow.names)
     except ArrowException as error:
-        raise DataError(f"{file} is not a Parquet file ({str(error).splitlines()[0]}): give a whole file") from None
+        raise DataError(f"{file} is not a Parquet file ({_first_line(error)}): give a whole file") from None
 
     def read(wanted: Sequence[str]) -> Iterator[Row]:
         number = 0
-        for batch in table.iter_batches(columns=list(wanted)):
-            for values in batch.to_pylist():
-                number += 1
-                yield Row(number, values)
+        # Only the footer has been read so far: damaged pages come to light here.
+        try:
+            for batch in table.iter_batches(columns=list(wanted)):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield Row(number, values)
+        except (OSError, ValueError, ArrowException) as error:
+            raise DataError(
+                f"{file} is damaged after row {number} ({_first_line(error)}): give a whole file"
+            ) from None
 
     return Table(str(file), columns, read)
 
@@ -158,3 +168,7 @@ def _table(source: str, rows: list[Row], columns: tuple[str, ...] | None = None)
         return (row._replace(values={name: row.values[name] for name in row.values if name in names}) for row in rows)
 
     return Table(source, found, read)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -9,7 +9,7 @@ from agon.config import TaskSettings
 from agon.countdown_text import LARGEST_NUMBER, LARGEST_VALUE, draft_question
 from agon.errors import DataError
 from agon.records import Problem
-from agon.tasks.named import NAMED
+from agon.tasks.loader import verifier_of
 from agon.tasks.rows import content_id
 
 _COUNTDOWN = re.compile(
@@ -34,9 +34,11 @@ def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
         return Typed(_countdown(text), can_check=True)
     if not text.strip():
         raise DataError("the problem is empty: give its text")
-    named = NAMED.get(settings.name)
-    own = named.verifier if named is not None else "math"
-    verifier = own if settings.verifier == "auto" else settings.verifier
+    verifier = verifier_of(settings)
+    if verifier == "expression":
+        raise DataError(
+            "a typed problem has no numbers and target for the expression verifier: measure it with agon eval"
+        )
     problem = Problem(id=content_id(text), question=text, gold=gold or "", task=settings.name, verifier=verifier)
     return Typed(problem, can_check=gold is not None)
 

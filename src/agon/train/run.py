@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agon.config import Settings, settings_from
+from agon.config import Settings
 from agon.errors import ConfigError, DataError, RunError
 from agon.evaluation.load import find_checkpoint, fit_task
 from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
+from agon.recipe import settings_from
 from agon.runs.checkpoints import checkpoint_step
 from agon.runs.folder import RunFolder
 from agon.runs.lines import read_lines
@@ -78,7 +79,7 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         if done is not None and checkpoint_step(done) >= settings.train.steps:
             watcher.say(f"{out} is finished: {settings.train.steps} steps of {settings.train.steps}")
             return Trained(completed_steps=settings.train.steps, was_stopped=False)
-        ready = _open(settings, watcher, stack)
+        ready = _open(settings, watcher, stack, checkpoint=done)
         _require_same_hashes(out, ready.hashes)
         first_step = 0 if done is None else restore_state(done, pair_of(ready.session), ready.learner)
         run.rewind(first_step)
@@ -97,10 +98,10 @@ class _Ready:
     hashes: dict[str, str]
 
 
-def _open(settings: Settings, watcher: Watcher, stack: ExitStack) -> _Ready:
+def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint: Path | None = None) -> _Ready:
     require_tracker(settings.tracking)
     loaded = load_task(settings.task)
-    session = stack.enter_context(open_session(settings, problems=loaded.train))
+    session = stack.enter_context(open_session(settings, problems=loaded.train, checkpoint=checkpoint))
     task = fit_task(session, loaded, settings)
     if not task.train:
         raise DataError(f"task {task.name} has no training problem left: {len(task.bad_rows)} rows were dropped")
@@ -112,7 +113,7 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack) -> _Ready:
     for line in summary_lines(task):
         watcher.say(line)
     pair, rollout = pair_of(session), settings.rollout
-    if pair.init_report is not None:
+    if pair.init_report is not None and checkpoint is None:
         watcher.say(f"adapters: {pair.init_report}")
     cap = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
     learner = Learner(pair, settings.train, temperature=rollout.temperature, max_completion_tokens=cap)

@@ -8,7 +8,7 @@ import pytest
 
 from agon.cli import commands
 from agon.cli.main import build_parser
-from agon.config import settings_from
+from agon.recipe import settings_from
 
 DEEPMATH = tomllib.loads((resources.files("agon.recipes") / "deepmath-qwen3-0.6b.toml").read_text())
 
@@ -42,4 +42,4 @@ def test_another_file_does_not_keep_the_runs_own_test_file(tmp_path):
     path.write_text(json.dumps({"question": "2 + 3", "answer": "5"}) + "\n")
     own = {"task": {"name": "custom", "hub": "owner/data", "test_path": "own-test.jsonl"}}
     task = settings_from(own, commands._task_overrides(str(path))).task
-    assert (task.name, task.path, task.hub, task.test_path) == ("custom", str(path), None, None)
+    assert (task.name, task.path, task.hub, task.test_path) == ("custom", None, None, str(path))

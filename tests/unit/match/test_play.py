@@ -103,6 +103,13 @@ def test_majority_takes_the_most_frequent_answer_and_the_earliest_of_equals(make
     assert match.chosen == 0
 
 
+def test_majority_counts_numbers_by_value(make_session):
+    answers = iter(["3", "2", "2.0", "7"])
+    session, _ = make_session(lambda prompt, request: _tagged("s", next(answers)))
+    ((match,),) = _run(session, [ONE], lineup_for("majority", num_drafts=4))
+    assert match.chosen == 1
+
+
 def test_a_blind_second_pass_reads_nothing_and_counts_the_second(make_session):
     session, engine = make_session(lambda prompt, request: _tagged("s", "2" if request.adapter == "B" else "3"))
     ((match,),) = _run(session, [ONE], lineup_for("blind-second"))

@@ -53,6 +53,12 @@ def test_a_damaged_file_is_named_with_the_line(tmp_path, match):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RunError, match=r"m\.jsonl\.gz is damaged after line"):
         list(read_matches(path))
+    write_matches(path, [match] * 50)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(RunError, match=r"m\.jsonl\.gz is damaged after line"):
+        list(read_matches(path))
     with gzip.open(path, "wb") as stream:
         stream.write(b'{"problem": 3}\n')
     with pytest.raises(RunError, match=r"m\.jsonl\.gz, line 1 is not a match"):

@@ -244,3 +244,10 @@ def test_every_row_of_a_real_file_is_accounted_for(name, path, test_path, num_ro
     num_kept = sum(len(split) for split in data.splits.values())
     assert num_kept + len(data.bad_rows) + data.num_duplicates + data.num_filtered == num_rows
     assert [row.number for row in data.bad_rows] == bad
+
+
+def test_a_test_file_alone_is_measured_whole(tmp_path):
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(f'{{"question": "q{i}", "answer": "{i}"}}\n' for i in range(20)))
+    data = load_task(TaskSettings(name="custom", test_path=str(path)))
+    assert (len(data.train), len(data.dev), len(data.test)) == (0, 0, 20)

@@ -105,6 +105,27 @@ def test_a_file_that_cannot_be_used_is_told_in_one_line(tmp_path, name, content,
     assert "\n" not in str(caught.value)
 
 
+def test_a_name_that_the_system_refuses_is_told_in_one_line():
+    with pytest.raises(ConfigError, match=r"task\.path is 'x+\.jsonl', which cannot be opened"):
+        open_file("x" * 300 + ".jsonl", key="task.path")
+
+
+def test_a_parquet_file_damaged_anywhere_is_told_in_one_line(tmp_path):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"q": [f"question {number}" for number in range(50)], "a": ["1"] * 50}), path)
+    whole = path.read_bytes()
+    faults = []
+    # the footer at the end and the pages before it are read at different times
+    for start in range(4, len(whole) - 8, 16):
+        path.write_bytes(whole[:start] + b"\xa5" * 16 + whole[start + 16 :])
+        try:
+            read(path)
+        except DataError as error:
+            faults.append(str(error))
+    assert any("damaged after row" in fault for fault in faults)
+    assert not [fault for fault in faults if "\n" in fault]
+
+
 def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(ConfigError, match="which is a folder"):
         open_file(str(tmp_path), key="task.test_path")

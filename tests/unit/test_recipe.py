@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from agon.config import Settings, describe_settings, load_recipe, settings_from
+from agon.config import Settings
 from agon.errors import ConfigError
+from agon.recipe import describe_settings, load_recipe, settings_from
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 
