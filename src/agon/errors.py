@@ -37,6 +37,6 @@ class EngineError(AgonError):
 
 
 class DivergedError(AgonError):
-    """A non-finite loss or gradient: the run stops and the offending batch is saved."""
+    """A non-finite loss, gradient (the offending batch is saved) or logit: the run stops."""
 
     exit_code = 3

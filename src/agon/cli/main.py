@@ -13,6 +13,7 @@ from agon import __version__
 from agon.errors import AgonError
 from agon.records import PROTOCOLS
 
+EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
@@ -24,7 +25,7 @@ class _Subcommands(Protocol):
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line: what was wrong and where help is."""
-        self.exit(EXIT_USAGE, f"agon: {message}; see `{self.prog} --help`\n")
+        self.exit(EXIT_USAGE, f"agon: {' '.join(message.splitlines())}; see `{self.prog} --help`\n")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -55,11 +56,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return getattr(commands, options.run)(options)
     except AgonError as error:
-        print(f"agon: {error}", file=sys.stderr)
+        _say(error)
         return error.exit_code
+    except OSError as error:
+        # Refused by the system where no stage expected it, such as a name that is too long.
+        _say(error)
+        return EXIT_FAILED
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        print(
+            "agon: out of memory: lower rollout.max_rows, train.tokens_per_microbatch or adapter.rank, "
+            "or take a smaller model",
+            file=sys.stderr,
+        )
+        return EXIT_FAILED
     except KeyboardInterrupt:
         print("agon: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _say(error: Exception) -> None:
+    """Print an error as one line, whatever a library or a file name put into it."""
+    print(f"agon: {' '.join(str(error).splitlines())}", file=sys.stderr)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    # torch has no class of its own for a CPU that is out of memory.
+    words = ("can't allocate memory", "out of memory")
+    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
 
 
 def _add_train(subcommands: _Subcommands) -> None:

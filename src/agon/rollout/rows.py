@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agon.errors import EngineError
+from agon.errors import DivergedError
 from agon.records import Request, StopReason
 from agon.rollout.sampling import Mix, sample_tokens
 from agon.seeding import numpy_rng

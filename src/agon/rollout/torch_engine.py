@@ -80,8 +80,8 @@ class TorchEngine:
         """Sample one completion for each request, in the order of the requests.
 
         Raises:
-            EngineError: an unknown adapter, a request that does not fit the context, logits that are not finite, or too
-                little memory for `max_rows` rows.
+            EngineError: an unknown adapter, a request that does not fit the context, or too little memory for `max_rows` rows.
+            DivergedError: logits that are not finite.
         """
         for index, request in enumerate(requests):
             self._check(index, request)

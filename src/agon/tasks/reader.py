@@ -153,9 +153,7 @@ def _open_parquet(file: Path) -> Table:
                     number += 1
                     yield Row(number, values)
         except (OSError, ValueError, ArrowException) as error:
-            raise DataError(
-                f"{file} is damaged after row {number} ({_first_line(error)}): give a whole file"
-            ) from None
+            raise DataError(f"{file} is damaged after row {number} ({_first_line(error)}): give a whole file") from None
 
     return Table(str(file), columns, read)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from agon.errors import EngineError
+from agon.errors import DivergedError, EngineError
 from agon.records import Request
 from agon.rollout.checks import check_completions
 from agon.rollout.torch_engine import TorchEngine

@@ -101,6 +101,15 @@ def test_a_run_of_another_format_version_is_refused_with_the_remedy(run):
         RunFolder.open(run.path)
 
 
+@pytest.mark.parametrize("table", ["versions", "hashes"])
+def test_a_manifest_without_its_tables_is_one_line(run, table):
+    manifest = json.loads((run.path / "manifest.json").read_text()) | {table: None}
+    (run.path / "manifest.json").write_text(json.dumps(manifest))
+    run.close()
+    with pytest.raises(RunError, match=rf"manifest\.json holds no table '{table}'"):
+        RunFolder.open(run.path)
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", "\x00\x01"])
 def test_a_damaged_manifest_is_one_line(run, content):
     (run.path / "manifest.json").write_text(content)
