@@ -10,6 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agon.records import METHODS, NAMED_TASKS, AnswerStyle
 
+# Beyond these, products and quotients of float32 numbers overflow or vanish.
+_SMALLEST, _LARGEST = 1e-18, 1e18
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
@@ -246,6 +249,12 @@ class Settings(_Settings):
 
     @model_validator(mode="after")
     def _check(self) -> Settings:
+        for table, inner in self.model_dump().items():
+            for key, value in inner.items():
+                if isinstance(value, float) and value and not _SMALLEST <= abs(value) <= _LARGEST:
+                    raise ValueError(
+                        f"{table}.{key} is {value!r}, which float32 arithmetic cannot use: stay within {_SMALLEST:g} and {_LARGEST:g}"
+                    )
         _require_known("train.method", self.train.method, METHODS)
         if self.task.name != "custom":
             _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom"))

@@ -122,3 +122,9 @@ def test_an_empty_recipe_is_the_defaults(tmp_path):
     path = tmp_path / "empty.toml"
     path.write_text("")
     assert load_recipe(path) == Settings()
+
+
+@pytest.mark.parametrize("override", ["train.learning_rate=1e300", "adapter.alpha=1e300", "rollout.temperature=1e-300"])
+def test_a_float_that_float32_cannot_use_is_refused(override):
+    with pytest.raises(ConfigError, match="which float32 arithmetic cannot use"):
+        settings_from({}, [override])

@@ -54,7 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from agon.cli import commands
 
     try:
-        return getattr(commands, options.run)(options)
+        code = getattr(commands, options.run)(options)
+        # Here, so that a full disk behind a redirection is told as well.
+        sys.stdout.flush()
+        return code
     except AgonError as error:
         _say(error)
         return error.exit_code

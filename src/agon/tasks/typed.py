@@ -12,8 +12,9 @@ from agon.records import Problem
 from agon.tasks.loader import verifier_of
 from agon.tasks.rows import content_id
 
+# Few digits: int() refuses thousands of them.
 _COUNTDOWN = re.compile(
-    r"\s*(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)[\s,]+(?:[a-c]\s*)?(\d+)\s*(?:=|->|:)\s*(\d+)\s*"
+    r"\s*(?:[a-c]\s*)?(\d{1,9})[\s,]+(?:[a-c]\s*)?(\d{1,9})[\s,]+(?:[a-c]\s*)?(\d{1,9})\s*(?:=|->|:)\s*(\d{1,9})\s*"
 )
 
 

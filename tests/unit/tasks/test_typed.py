@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+
+from agon.config import TaskSettings
+from agon.errors import DataError
+from agon.tasks.typed import typed_problem
+
+
+def test_a_number_with_thousands_of_digits_is_no_countdown_problem():
+    with pytest.raises(DataError, match="is no countdown problem"):
+        typed_problem(TaskSettings(), "9" * 5000 + " 7 5 = 24", None)
