@@ -133,6 +133,22 @@ def test_a_problem_that_is_none_is_refused(agon, trained, capsys):
     assert "what is this?" in _one_line(capsys)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["train", ""], ["train", "--out", ""], ["eval", ""], ["eval", "quickstart", "--label", " "], ["report", ""]],
+)
+def test_an_empty_argument_is_refused(agon, capsys, words):
+    assert agon(*words) == 2
+    assert "it is empty" in _one_line(capsys)
+
+
+def test_a_label_that_cannot_be_filed_is_refused_before_anything_is_measured(agon, trained, capsys):
+    assert agon("eval", trained, "--label", "../x") == 1
+    assert "'../x'" in _one_line(capsys)
+    assert agon("eval", "quickstart", "--label", "x") == 2
+    assert "--label" in _one_line(capsys)
+
+
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["--version"]])
 def test_help_and_version_load_no_torch(words):
     code = (

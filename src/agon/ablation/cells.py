@@ -6,13 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from agon.config import Settings
 from agon.errors import AgonError
@@ -20,6 +17,7 @@ from agon.recipe import describe_settings
 from agon.runs.atomic import atomic_write_text, output_errors
 from agon.runs.lines import METRICS_FILE
 from agon.runs.manifest import folder_kind
+from agon.signals import PARENT_VARIABLE, termination_as_interrupt
 
 _POLL_S = 0.3
 OnProgress = Callable[[Mapping[str, int]], None]
@@ -55,7 +53,7 @@ def train_cells(
     """
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
-        with _termination_as_interrupt():
+        with termination_as_interrupt():
             _run_all(parent, list(cells), running, num_parallel, on_progress)
     finally:
         _stop(running.values())
@@ -80,23 +78,6 @@ def _run_all(
             _require_success(parent, name, running.pop(name).returncode)
 
 
-@contextmanager
-def _termination_as_interrupt() -> Generator[None]:
-    """Let SIGTERM end the wait as Ctrl-C does, so that the cells are told to save and are not left running."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
 def count_steps(run: Path) -> int:
     """Return how many steps a run has written, without parsing them. Zero for a run that has not begun."""
     try:
@@ -111,7 +92,7 @@ def _start(parent: Path, cell: Cell) -> subprocess.Popen[bytes]:
     with output_errors(recipe):
         recipe.parent.mkdir(parents=True, exist_ok=True)
     atomic_write_text(recipe, describe_settings(cell.settings))
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", PARENT_VARIABLE: str(os.getpid())}
     with output_errors(parent), _log_path(parent, cell.name).open("wb") as log:
         # A session of its own: the terminal's Ctrl-C reaches a cell once, through us, and not twice.
         return subprocess.Popen(

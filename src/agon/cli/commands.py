@@ -92,9 +92,15 @@ def evaluate(options: Namespace) -> int:
     from agon.cli.progress import EvaluationProgress
     from agon.cli.table import print_evaluation
     from agon.evaluation.request import Wish, measure
-    from agon.runs.evaluations import write_evaluation
+    from agon.runs.evaluations import check_label, write_evaluation
 
+    if options.label is not None:
+        check_label(options.label)
     run, opened = _open_subject(options)
+    if run is None and options.label is not None:
+        raise ConfigError(
+            "--label names a file in a run folder, but a base model has none: leave it out, and keep --json"
+        )
     wish = Wish(
         protocol=options.protocol,
         direction=options.direction,

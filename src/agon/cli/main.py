@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
@@ -12,6 +11,7 @@ from typing import NoReturn, Protocol
 from agon import __version__
 from agon.errors import AgonError
 from agon.records import PROTOCOLS
+from agon.signals import termination_as_interrupt
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -47,39 +47,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Idle OpenMP threads that spin cost a step several times its work when two trainings share the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     options = build_parser().parse_args(arguments)
     # Loaded after the arguments are known to be right: settings alone cost half of the time that `--help` may take.
     from agon.cli import commands
 
     try:
-        code = getattr(commands, options.run)(options)
+        with termination_as_interrupt():
+            code = getattr(commands, options.run)(options)
         # Here, so that a full disk behind a redirection is told as well.
         sys.stdout.flush()
         return code
-    except AgonError as error:
-        _say(error)
-        return error.exit_code
-    except OSError as error:
-        # Refused by the system where no stage expected it, such as a name that is too long.
-        _say(error)
-        return EXIT_FAILED
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
-            raise
-        print(
-            "agon: out of memory: lower rollout.max_rows, train.tokens_per_microbatch or adapter.rank, "
-            "or take a smaller model",
-            file=sys.stderr,
-        )
-        return EXIT_FAILED
     except KeyboardInterrupt:
         print("agon: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except Exception as error:
+        code = _tell(error)
+        if code is None:
+            raise
+        return code
 
 
-def _say(error: Exception) -> None:
+def _tell(error: Exception) -> int | None:
+    """Tell the user of an expected failure and return the exit code, or None for a failure that is our own mistake."""
+    if isinstance(error, BrokenPipeError):
+        # The reader of a pipe (`| head`) has seen enough. Python would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    if _is_out_of_memory(error):
+        _say(
+            "out of memory: lower rollout.max_rows, train.tokens_per_microbatch or adapter.rank, or take a smaller model"
+        )
+        return EXIT_FAILED
+    if isinstance(error, (AgonError, OSError)):
+        # An OSError was refused by the system where no stage expected it, such as a name that is too long.
+        _say(error)
+        return error.exit_code if isinstance(error, AgonError) else EXIT_FAILED
+    return None
+
+
+def _text(value: str) -> str:
+    """Refuse an empty argument, which is most often an unset variable of a script."""
+    if not value.strip():
+        raise argparse.ArgumentTypeError("it is empty: give a value, or leave it out")
+    return value
+
+
+def _say(error: object) -> None:
     """Print an error as one line, whatever a library or a file name put into it."""
     print(f"agon: {' '.join(str(error).splitlines())}", file=sys.stderr)
 
@@ -87,7 +100,8 @@ def _say(error: Exception) -> None:
 def _is_out_of_memory(error: Exception) -> bool:
     # torch has no class of its own for a CPU that is out of memory.
     words = ("can't allocate memory", "out of memory")
-    return isinstance(error, MemoryError) or any(word in str(error) for word in words)
+    is_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
+    return isinstance(error, MemoryError) or is_torch
 
 
 def _add_train(subcommands: _Subcommands) -> None:
@@ -98,12 +112,12 @@ def _add_train(subcommands: _Subcommands) -> None:
         "embedded model, evaluates them side by side and writes a report (about five minutes on two cores).",
     )
     train.add_argument(
-        "recipe", nargs="?", metavar="RECIPE", help="a .toml file or a preset's name (default: quickstart)"
+        "recipe", nargs="?", type=_text, metavar="RECIPE", help="a .toml file or a preset's name (default: quickstart)"
     )
     train.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one setting: train.steps=50"
     )
-    train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/NAME)")
+    train.add_argument("--out", type=_text, metavar="DIR", help="the run folder (default: runs/NAME)")
     train.add_argument("--resume", action="store_true", help="continue the run in --out where it stopped")
     train.add_argument("--dry-run", action="store_true", help="print the resolved settings and the budget, and stop")
     train.set_defaults(run="train")
@@ -115,8 +129,12 @@ def _add_eval(subcommands: _Subcommands) -> None:
         help="measure a run or a base model",
         description="Measure a run folder, or a base model, in one protocol.",
     )
-    evaluation.add_argument("subject", metavar="RUN|MODEL", help="a run folder, a model folder or a Hub name")
-    evaluation.add_argument("--task", metavar="NAME|PATH", help="another task than the run's: a name, or a data file")
+    evaluation.add_argument(
+        "subject", type=_text, metavar="RUN|MODEL", help="a run folder, a model folder or a Hub name"
+    )
+    evaluation.add_argument(
+        "--task", type=_text, metavar="NAME|PATH", help="another task than the run's: a name, or a data file"
+    )
     evaluation.add_argument(
         "--protocol", choices=PROTOCOLS, help="default: cascade for a trained pair, single otherwise"
     )
@@ -134,7 +152,7 @@ def _add_eval(subcommands: _Subcommands) -> None:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run"
     )
     evaluation.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
-    evaluation.add_argument("--label", metavar="NAME", help="name of the result file in the run folder")
+    evaluation.add_argument("--label", type=_text, metavar="NAME", help="name of the result file in the run folder")
     evaluation.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     evaluation.set_defaults(run="evaluate")
 
@@ -145,7 +163,7 @@ def _add_solve(subcommands: _Subcommands) -> None:
         help="let a trained pair solve one problem",
         description="Show draft, summary, challenge and answer of one problem.",
     )
-    solve.add_argument("subject", metavar="RUN", help="a run folder")
+    solve.add_argument("subject", type=_text, metavar="RUN", help="a run folder")
     solve.add_argument("problem", metavar="PROBLEM", help="the problem's text; for the quickstart: '12 7 5 = 25'")
     solve.add_argument("--direction", choices=("a-b", "b-a"), help="who drafts (default: a-b)")
     solve.add_argument("--gold", help="the right answer, if it is to be checked")
@@ -160,8 +178,12 @@ def _add_report(subcommands: _Subcommands) -> None:
         help="write one HTML file from run folders",
         description="Write one self-contained HTML file from run folders.",
     )
-    report.add_argument("runs", nargs="+", metavar="RUN", help="run folders, or a quickstart's parent folder")
-    report.add_argument("--out", metavar="FILE", help="the HTML file (default: report.html in the first folder)")
+    report.add_argument(
+        "runs", nargs="+", type=_text, metavar="RUN", help="run folders, or a quickstart's parent folder"
+    )
+    report.add_argument(
+        "--out", type=_text, metavar="FILE", help="the HTML file (default: report.html in the first folder)"
+    )
     report.set_defaults(run="report")
 
 

@@ -101,11 +101,18 @@ def _read_run(path: Path, name: str) -> Run:
     return Run(
         name=name,
         path=path,
-        config=redact(read_config(path)),
+        config=redact(_tables(path)),
         manifest=redact(read_manifest(path)),
         metrics=read_metrics(path),
         timings=read_timings(path),
     )
+
+
+def _tables(path: Path) -> dict[str, Any]:
+    config = read_config(path)
+    if not all(isinstance(table, dict) for table in config.values()):
+        raise RunError(f"{path / 'config.json'} is damaged: every entry is a table of settings; restore it from a copy")
+    return config
 
 
 def _read_evaluation(file: Path, run: Run | None) -> Evaluation:

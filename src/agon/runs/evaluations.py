@@ -16,16 +16,25 @@ from agon.runs.matches import write_matches
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-]{0,99}")
 
 
+def check_label(label: str) -> None:
+    """Check that a result can be filed under a label.
+
+    Raises:
+        RunError: it cannot be a file name.
+    """
+    if not _LABEL.fullmatch(label):
+        raise RunError(
+            f"evaluation label {label!r} cannot be a file name: use letters, digits and . _ + - (at most 100)"
+        )
+
+
 def write_evaluation(run: Path, label: str, result: Mapping[str, Any], matches: Iterable[Match] | None = None) -> Path:
     """Write a result, and its matches first if given; an earlier result of the same label is replaced. Return the JSON's path.
 
     Raises:
         RunError: the label cannot be a file name, or the place cannot be written to.
     """
-    if not _LABEL.fullmatch(label):
-        raise RunError(
-            f"evaluation label {label!r} cannot be a file name: use letters, digits and . _ + - (at most 100)"
-        )
+    check_label(label)
     folder = run / "evaluations"
     with output_errors(folder):
         folder.mkdir(exist_ok=True)

@@ -8,15 +8,18 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from agon.signals import is_orphan
+
 
 class StopRequest:
     """A context manager that turns the first SIGINT or SIGTERM into a flag and lets a second one through.
 
-    Off the main thread, where Python allows no signal handlers, it is a flag that nobody sets.
+    A cell whose quickstart was killed is asked to stop as well. Off the main thread, where Python allows no signal handlers, no
+    signal sets the flag.
     """
 
     def __init__(self) -> None:
-        self.is_set = False
+        self._was_asked = False
         self._previous: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -31,8 +34,13 @@ class StopRequest:
         for number, handler in self._previous.items():
             signal.signal(number, handler)
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the run is to stop after the present step."""
+        return self._was_asked or is_orphan()
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.is_set:
+        if self._was_asked:
             raise KeyboardInterrupt
-        self.is_set = True
+        self._was_asked = True
         print("agon: finishing the step, then saving; interrupt again to stop at once", file=sys.stderr, flush=True)
