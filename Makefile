@@ -40,7 +40,7 @@ imports: install
 	$(BIN)/lint-imports
 
 unit: install
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m 'not slow and not gpu'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not gpu'
 
 test-slow: install ## the tests marked slow
 	$(BIN)/python -m pytest -m slow

@@ -66,3 +66,9 @@ def test_resuming_a_finished_quickstart_trains_nothing_again(agon, quickstart, s
     before = {path: path.stat().st_mtime_ns for path in out.rglob("metrics.jsonl")}
     assert agon("train", "--resume", "--out", out, *small, "--set", "train.steps=2") == 0
     assert {path: path.stat().st_mtime_ns for path in out.rglob("metrics.jsonl")} == before
+
+
+def test_resuming_a_quickstart_with_other_settings_is_refused(agon, quickstart, small, capsys):
+    out, _ = quickstart
+    assert agon("train", "--resume", "--out", out, *small, "--set", "train.steps=2", "--set", "train.seed=9") == 2
+    assert "train.seed (0 -> 9)" in capsys.readouterr().err

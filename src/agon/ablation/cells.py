@@ -13,10 +13,11 @@ from pathlib import Path
 
 from agon.config import Settings
 from agon.errors import AgonError
-from agon.recipe import describe_settings
+from agon.recipe import describe_settings, settings_from
 from agon.runs.atomic import atomic_write_text, output_errors
+from agon.runs.checkpoints import checkpoint_step, newest_checkpoint
 from agon.runs.lines import METRICS_FILE
-from agon.runs.manifest import folder_kind
+from agon.runs.manifest import folder_kind, read_config
 from agon.signals import PARENT_VARIABLE, termination_as_interrupt
 
 _POLL_S = 0.3
@@ -54,7 +55,8 @@ def train_cells(
     running: dict[str, subprocess.Popen[bytes]] = {}
     try:
         with termination_as_interrupt():
-            _run_all(parent, list(cells), running, num_parallel, on_progress)
+            waiting = [cell for cell in cells if not is_finished(parent / cell.name, cell.settings)]
+            _run_all(parent, waiting, running, num_parallel, on_progress)
     finally:
         _stop(running.values())
 
@@ -76,6 +78,19 @@ def _run_all(
             on_progress({name: count_steps(parent / name) for name in names})
         for name in [name for name, process in running.items() if process.poll() is not None]:
             _require_success(parent, name, running.pop(name).returncode)
+
+
+def is_finished(run: Path, settings: Settings) -> bool:
+    """Tell whether a run with just these settings has a whole checkpoint of its last step.
+
+    One with other settings is not called finished: continuing it then says what differs.
+    """
+    if folder_kind(run) != "run":
+        return False
+    newest = newest_checkpoint(run).path
+    if newest is None or checkpoint_step(newest) < settings.train.steps:
+        return False
+    return settings_from(read_config(run), source=str(run)) == settings
 
 
 def count_steps(run: Path) -> int:

@@ -117,7 +117,8 @@ def test_hostile_text_stays_text(hostile):
     shown = HOSTILE.replace("\ud83d", "?")
     assert page.data["reader-data"]["shelves"][0]["matches"][0]["drafts"][0]["text"] == shown
     assert "alert(2)> {{ 7*7 }} {% raw %}" in page.text
-    assert "49" not in page.text
+    # A template that was run would have multiplied. A bare 49 may stand in a time of day.
+    assert "alert(2)> 49" not in page.text
 
 
 def test_every_evaluation_has_its_row_with_interval_n_and_tokens(parent):
