@@ -7,6 +7,8 @@ export OMP_NUM_THREADS ?= 1
 export OMP_WAIT_POLICY ?= passive
 export TOKENIZERS_PARALLELISM ?= false
 export HF_HUB_DISABLE_TELEMETRY ?= 1
+# The tests and the quickstart start many short processes: each would compile the package anew.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: help install demo test check lint types imports unit test-slow bench format clean
 
@@ -27,7 +29,8 @@ demo: install ## train, evaluate and report the embedded default (about 5 minute
 
 test: check ## everything CI runs
 
-check: lint types imports unit ## lint, strict types, import rules, tests
+check: lint imports ## lint, strict types, import rules, tests
+	$(MAKE) -j2 types unit
 
 lint: install
 	$(BIN)/ruff check .

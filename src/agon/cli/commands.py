@@ -42,7 +42,7 @@ def train(options: Namespace) -> int:
 
 
 def _train_quickstart(options: Namespace, out: Path) -> int:
-    from agon.ablation.quickstart import quickstart_cells, run_quickstart
+    from agon.ablation.quickstart import DEFAULT_RUN, quickstart_cells, run_quickstart
     from agon.cli.progress import CellsProgress
     from agon.cli.table import print_table
 
@@ -57,7 +57,7 @@ def _train_quickstart(options: Namespace, out: Path) -> int:
         )
     print_table(result.rows, seed=settings.train.seed)
     print(f"report: {result.report}")
-    print(f'try: agon solve {out} "12 7 5 = 25"')
+    print(f'try: agon solve {out} "12 7 5 = 24"  ({out} stands for its run {DEFAULT_RUN})')
     return 0
 
 
@@ -167,8 +167,12 @@ def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
         raise RunError(f"--checkpoint was given, but {path} is not a run folder: leave it out for a base model")
     if options.subject == _QUICKSTART:
         return None, open_base(_settings_of("quickstart-agon", overrides))
+    if not path.exists() and (path.parts[0] in ("runs", ".", "..") or path.is_absolute() or len(path.parts) > 2):
+        raise RunError(f"{path} does not exist: give the --out folder of an `agon train`, a model folder or a Hub name")
     if options.task is None:
-        raise ConfigError(f"{options.subject} is a base model: say which problems with --task NAME|PATH")
+        raise ConfigError(
+            f"{options.subject} is no run folder; to measure it as a base model, say on what with --task NAME|PATH"
+        )
     return None, open_base(settings_from({"model": {"base": options.subject}}, overrides, source="agon eval"))
 
 

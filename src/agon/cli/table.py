@@ -41,7 +41,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
             str(row["n"]),
             f"[{interval['low']:.3f}, {interval['high']:.3f}]",
             *(f"{tokens[stage]:.1f}" for stage in ("draft", "summary_prefill", "challenge", "total", "prefill_total")),
-            *(_share(row[name]) for name in ("conversion", "blind_second", "regression", "copy_rate")),
+            *(_counted(row, name) for name in ("conversion", "blind_second", "regression")),
+            _share(row["copy_rate"]),
         )
     console = _console()
     console.print(table)
@@ -114,8 +115,16 @@ def _legend(row: Mapping[str, Any]) -> str:
         f"  interval: {interval['kind']} over {interval['unit']}, level {interval['level']:g}; one evaluation seed ({row['seed']}), "
         f"T {row['temperature']:g}, top-p {row['top_p']:g}\n"
         "  tokens: means a problem; total = generated in all stages, prefill = prompt tokens read in all stages\n"
-        "  W->R: challenge right where the draft was wrong; blind: the same adapter right there without reading; R->W: the reverse"
+        "  W->R (of how many): challenge right where the draft was wrong; blind: the same adapter right there without reading; "
+        "R->W: the reverse\n"
+        "  one training seed: intervals cover the drawing of problems, not of trainings; rows whose intervals overlap are not told apart"
     )
+
+
+def _counted(row: Mapping[str, Any], name: str) -> str:
+    """A conditional rate with the number of matches it is a share of."""
+    count = row["intervals"].get(name, {}).get("n")
+    return _share(row[name]) + (f" ({count})" if count else "")
 
 
 def _share(value: float | None) -> str:

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from agon.cli.table import print_table
+
+
+def _row(**changes):
+    row = {
+        "title": "Agon",
+        "label": "agon",
+        "task": "countdown-lite",
+        "split": "test",
+        "direction": "a-b",
+        "accuracy": 0.859,
+        "n": 290,
+        "interval": {"low": 0.813, "high": 0.897, "level": 0.95, "kind": "clopper-pearson", "unit": "problem"},
+        "intervals": {"conversion": {"n": 86}, "regression": {"n": 204}},
+        "tokens": {"draft": 27.6, "summary_prefill": 4.2, "challenge": 23.8, "total": 51.4, "prefill_total": 23.6},
+        "conversion": 0.593,
+        "blind_second": 0.291,
+        "regression": 0.029,
+        "copy_rate": None,
+        "seed": 1234,
+        "temperature": 0.6,
+        "top_p": 0.95,
+        "notes": ["direction a-b chosen on 200 development problems"],
+    }
+    return row | changes
+
+
+def test_a_row_shows_n_interval_every_stages_tokens_and_how_many_a_rate_is_of(capsys):
+    print_table([_row()], seed=3)
+    printed = capsys.readouterr().out
+    row = next(line for line in printed.splitlines() if "Agon (a-b)" in line)
+    words = row.split()
+    for word in (
+        "0.859",
+        "290",
+        "[0.813,",
+        "0.897]",
+        "27.6",
+        "4.2",
+        "23.8",
+        "51.4",
+        "23.6",
+        "0.593",
+        "(86)",
+        "0.029",
+        "(204)",
+        "-",
+    ):
+        assert word in words
+    assert "training seed 3" in printed
+    assert "Agon: direction a-b chosen on 200 development problems" in printed
+
+
+def test_a_row_without_an_exchange_shows_no_rates(capsys):
+    print_table(
+        [_row(title="GRPO", direction=None, conversion=None, blind_second=None, regression=None, intervals={})], seed=0
+    )
+    row = next(line for line in capsys.readouterr().out.splitlines() if "GRPO" in line)
+    assert row.split()[-4:] == ["-", "-", "-", "-"]
