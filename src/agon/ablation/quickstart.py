@@ -39,7 +39,7 @@ class Row:
 ROWS: tuple[Row, ...] = (
     Row("zero-shot", "zero-shot", None, "single"),
     Row("grpo", "GRPO", GRPO, "single"),
-    Row("grpo-doubled-cap", "GRPO, doubled cap (equal-token rival)", DOUBLED, "single"),
+    Row("grpo-doubled-cap", "GRPO, doubled cap", DOUBLED, "single"),
     Row("grpo-self-cascade", "GRPO, two-pass self-cascade", GRPO, "self-cascade"),
     Row("moa-untrained", "MoA, untrained", None, "moa"),
     Row("cooperative", "cooperative exchange", COOPERATIVE, "cascade"),

@@ -15,7 +15,7 @@ from agon.evaluation.solve import NOT_CHECKED
 from agon.records import Match
 
 # A table that is piped into a file must not be folded to 80 columns.
-_WIDE = 150
+_WIDE = 170
 _TOKENS = ("draft", "summary", "challenge", "total", "prefill")
 _COLUMNS = ("pass@1", "n", "95% interval", *_TOKENS, "W->R", "blind", "R->W", "copy")
 
