@@ -17,12 +17,13 @@ from agon.model.checkpoint import load_adapters
 from agon.model.pair import AdapterPair
 from agon.prompts.builder import PromptBuilder
 from agon.prompts.summary import summarize
-from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary, Verdict
+from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary
 from agon.rollout.engine import Engine
 from agon.rollout.torch_engine import TorchEngine
 from agon.seeding import numpy_rng
 from agon.tasks.data import DroppedRow
 from agon.tasks.loader import drop_long
+from agon.verifiers.base import Verifier
 from agon.verifiers.registry import open_verifiers
 
 # Below this size a second thread costs more than it computes (QUICKSTART: one thread samples 20k tokens/s, two 8k).
@@ -30,19 +31,11 @@ _ONE_THREAD_BELOW_PARAMETERS = 5_000_000
 _NUM_PROBES = 8
 
 
-class Checker(Protocol):
-    """What `play` needs of the verifiers."""
-
-    def verify(self, pairs: Sequence[tuple[Problem, Completion]], style: AnswerStyle) -> list[Verdict]:
-        """Return one verdict a pair."""
-        ...
+class Checker(Verifier, Protocol):
+    """What `play` needs of the verifiers: their border, and a stop when too many checks fail."""
 
     def check_error_share(self) -> None:
         """Raise VerifierError when too many checks failed by the checkers' own fault."""
-        ...
-
-    def close(self) -> None:
-        """End worker processes."""
         ...
 
 
