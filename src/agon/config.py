@@ -192,7 +192,16 @@ class VerifierSettings(_Settings):
     memory_mb: Positive = 2048
     """Address space of a worker process."""
     workers: Positive = 2
-    """Worker processes."""
+    """Worker processes of each checker."""
+    code_timeout_s: Seconds = 10.0
+    """Time a program may run: on one test of a program that reads standard input, on all tests of a function. A problem's own
+    limit counts where it is shorter. Time in which the program was ready but had no core to run on is not counted."""
+    code_memory_mb: Positive = 1024
+    """Address space of a program."""
+    code_output_mb: Positive = 8
+    """Most that a program may print."""
+    unsafe_code_execution: bool = False
+    """Whether programs written by the model may run where the system offers no isolation (see `agon doctor`)."""
     max_error_share: Share = 0.05
     """Share of checks that may fail by the checker's own fault before the run stops."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from agon.config import VerifierSettings
 from agon.numerals import read_number, same_number
 from agon.records import Verdict
-from agon.verifiers.pool import Reply, WorkerPool
+from agon.verifiers.pool import Reply, WorkerPool, module_command
 from agon.verifiers.spelling import MAX_CHARS, is_same_text
 
 _MAX_REMEMBERED = 50_000
@@ -53,13 +53,11 @@ class MathChecker:
     def _compare(self, pairs: list[Pair]) -> list[Reply]:
         with self._lock:
             if self._pool is None:
-                self._pool = WorkerPool(
-                    timeout_s=self._settings.timeout_s,
-                    memory_mb=self._settings.memory_mb,
-                    workers=self._settings.workers,
-                )
+                limits = self._settings
+                command = module_command("agon.verifiers.worker", limits.memory_mb, limits.timeout_s)
+                self._pool = WorkerPool(command, timeout_s=limits.timeout_s, workers=limits.workers)
             pool = self._pool
-        return pool.compare(pairs)
+        return pool.ask(pairs)
 
     def _remember(self, verdicts: dict[Pair, Verdict]) -> None:
         # A time-out is not remembered: on a busy machine the same pair may do better next time.

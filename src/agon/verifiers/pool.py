@@ -25,7 +25,7 @@ _MAX_LINE = 1_000_000
 
 
 class Reply(NamedTuple):
-    """What a worker said about one pair, or what became of it, and the time from the start of the check."""
+    """What a worker said about one message, or what became of it, and the time from the start of the check."""
 
     outcome: str
     reason: str
@@ -33,13 +33,15 @@ class Reply(NamedTuple):
 
 
 class WorkerPool:
-    """Compares pairs of answers in `workers` processes, from any thread.
+    """Has `workers` processes answer messages, from any thread.
 
-    The limit of `timeout_s` runs from when a worker is given the pair, never while it waits in the queue.
+    A process first writes the line `{"ready": true}` (or `{"failed": reason}`), then for each line of JSON that it reads one line
+    `{"outcome": …, "reason": …}`. The limit of `timeout_s` runs from when a worker is given the message, never while it waits in the
+    queue.
     """
 
-    def __init__(self, *, timeout_s: float, memory_mb: int, workers: int) -> None:
-        self._command = [sys.executable, "-P", "-m", "agon.verifiers.worker", str(memory_mb), str(timeout_s)]
+    def __init__(self, command: Sequence[str], *, timeout_s: float, workers: int) -> None:
+        self._command = list(command)
         self._timeout_s = timeout_s
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         self._workers = [_Worker(self._command) for _ in range(workers)]
@@ -50,11 +52,14 @@ class WorkerPool:
         self._is_closed = False
         weakref.finalize(self, _end_all, self._workers)
 
-    def compare(self, pairs: Sequence[tuple[str, str]]) -> list[Reply]:
-        """Return one reply for each (gold, answer), in order."""
+    def ask(self, messages: Sequence[Any], *, timeouts_s: Sequence[float] | None = None) -> list[Reply]:
+        """Return one reply for each message (any JSON value), in order. `timeouts_s` gives each its own limit."""
+        limits = [self._timeout_s] * len(messages) if timeouts_s is None else timeouts_s
         with self._lock:
-            assert not self._is_closed, "compare was called on a closed pool"
-            futures: list[Future[Reply]] = [self._threads.submit(self._one, gold, answer) for gold, answer in pairs]
+            assert not self._is_closed, "a closed pool was asked"
+            futures: list[Future[Reply]] = [
+                self._threads.submit(self._one, message, limit) for message, limit in zip(messages, limits, strict=True)
+            ]
         return [future.result() for future in futures]
 
     def close(self) -> None:
@@ -67,10 +72,10 @@ class WorkerPool:
         self._threads.shutdown(wait=True)
         _end_all(self._workers)
 
-    def _one(self, gold: str, answer: str) -> Reply:
+    def _one(self, message: Any, timeout_s: float) -> Reply:
         worker = self._idle.get()
         try:
-            return worker.ask([gold, answer], self._timeout_s)
+            return worker.ask(message, timeout_s)
         except OSError as error:
             worker.end()
             return Reply("error", f"the checking process could not be used: {error}", 0.0)
@@ -146,6 +151,11 @@ class _Worker:
             return f"the checking process did not start (exit status {process.wait()})"
         reply = cast("dict[str, Any]", json.loads(line))
         return None if reply.get("ready") else f"the checking process did not start: {reply.get('failed')}"
+
+
+def module_command(module: str, *arguments: object) -> list[str]:
+    """Return the command that runs a module of ours as a checking process."""
+    return [sys.executable, "-P", "-m", module, *(str(argument) for argument in arguments)]
 
 
 def _end_all(workers: list[_Worker]) -> None:

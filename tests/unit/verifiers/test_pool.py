@@ -25,8 +25,7 @@ def make_pool():
     made = []
 
     def make(program=FAKE, *, timeout_s=2.0, workers=2):
-        pool = WorkerPool(timeout_s=timeout_s, memory_mb=512, workers=workers)
-        pool._command[:] = [sys.executable, "-c", program]
+        pool = WorkerPool([sys.executable, "-c", program], timeout_s=timeout_s, workers=workers)
         made.append(pool)
         return pool
 
@@ -45,7 +44,7 @@ def is_alive(pid):
 
 def test_replies_come_in_the_order_of_the_pairs(make_pool):
     pairs = [(str(0.1 - 0.01 * n), f"answer {n}") for n in range(10)]
-    assert [reply.reason for reply in make_pool().compare(pairs)] == [f"answer {n}" for n in range(10)]
+    assert [reply.reason for reply in make_pool().ask(pairs)] == [f"answer {n}" for n in range(10)]
 
 
 def test_nothing_starts_before_it_is_needed(make_pool):
@@ -54,7 +53,7 @@ def test_nothing_starts_before_it_is_needed(make_pool):
 
 def test_waiting_in_the_queue_is_not_counted(make_pool):
     # 20 x 0.05 s one after another take longer than the limit of 0.5 s that each one has
-    replies = make_pool(timeout_s=0.5, workers=1).compare([("0.05", "easy")] * 20)
+    replies = make_pool(timeout_s=0.5, workers=1).ask([("0.05", "easy")] * 20)
     assert {reply.outcome for reply in replies} == {"correct"}
     assert sum(reply.seconds for reply in replies) > 0.5
 
@@ -62,15 +61,20 @@ def test_waiting_in_the_queue_is_not_counted(make_pool):
 def test_a_hanging_check_is_killed_in_time_and_its_worker_replaced(make_pool):
     pool = make_pool(timeout_s=0.5)
     start = time.monotonic()
-    replies = pool.compare([("60", "hang"), *[("0", "good")] * 15])
+    replies = pool.ask([("60", "hang"), *[("0", "good")] * 15])
     assert time.monotonic() - start < 5
     assert [reply.outcome for reply in replies] == ["timeout", *["correct"] * 15]
     assert replies[0].reason == "took longer than 0.5 s"
-    assert [reply.outcome for reply in pool.compare([("0", "good")] * 4)] == ["correct"] * 4
+    assert [reply.outcome for reply in pool.ask([("0", "good")] * 4)] == ["correct"] * 4
+
+
+def test_each_message_may_have_its_own_limit(make_pool):
+    replies = make_pool(workers=1).ask([("0.6", "slow"), ("0.6", "slow")], timeouts_s=[0.2, 2.0])
+    assert [reply.outcome for reply in replies] == ["timeout", "correct"]
 
 
 def test_a_process_that_dies_is_an_error_and_is_replaced(make_pool):
-    replies = make_pool(workers=1).compare([("0", "good"), ("0", "die"), ("0", "good")])
+    replies = make_pool(workers=1).ask([("0", "good"), ("0", "die"), ("0", "good")])
     assert [reply.outcome for reply in replies] == ["correct", "error", "correct"]
     assert replies[1].reason == "the checking process ended (exit status 7)"
 
@@ -83,14 +87,14 @@ def test_a_process_that_dies_is_an_error_and_is_replaced(make_pool):
     ],
 )
 def test_a_program_that_cannot_start_is_an_error_and_not_an_exception(make_pool, program, reason):
-    assert [reply[:2] for reply in make_pool(program).compare([("0", "x")])] == [("error", reason)]
+    assert [reply[:2] for reply in make_pool(program).ask([("0", "x")])] == [("error", reason)]
 
 
 def test_many_threads_share_the_workers(make_pool):
     pool = make_pool()
     replies = {}
     threads = [
-        threading.Thread(target=lambda n=n: replies.update({n: pool.compare([("0.01", str(n))])[0].reason}))
+        threading.Thread(target=lambda n=n: replies.update({n: pool.ask([("0.01", str(n))])[0].reason}))
         for n in range(64)
     ]
     for thread in threads:
@@ -102,9 +106,9 @@ def test_many_threads_share_the_workers(make_pool):
 
 def test_closing_leaves_no_process_even_while_a_check_hangs(make_pool):
     pool = make_pool(timeout_s=60.0)
-    pool.compare([("0", "good")] * 4)
+    pool.ask([("0", "good")] * 4)
     replies = []
-    thread = threading.Thread(target=lambda: replies.extend(pool.compare([("60", "hang")])))
+    thread = threading.Thread(target=lambda: replies.extend(pool.ask([("60", "hang")])))
     thread.start()
     time.sleep(0.3)
     pids = [worker._process.pid for worker in pool._workers if worker._process]
@@ -118,9 +122,8 @@ def test_closing_leaves_no_process_even_while_a_check_hangs(make_pool):
 
 
 def test_a_pool_that_is_forgotten_ends_its_processes():
-    pool = WorkerPool(timeout_s=2.0, memory_mb=512, workers=1)
-    pool._command[:] = [sys.executable, "-c", FAKE]
-    pool.compare([("0", "good")])
+    pool = WorkerPool([sys.executable, "-c", FAKE], timeout_s=2.0, workers=1)
+    pool.ask([("0", "good")])
     process = pool._workers[0]._process
     del pool
     assert process.wait(10) is not None
