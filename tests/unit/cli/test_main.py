@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agon.cli import commands
+from agon.cli import report
 from agon.cli.main import main
 from agon.errors import DataError
 
@@ -11,7 +11,7 @@ def failing(monkeypatch, error):
     def fail(options):
         raise error
 
-    monkeypatch.setattr(commands, "report", fail)
+    monkeypatch.setattr(report, "report", fail)
     return main(["report", "x"])
 
 

@@ -4,32 +4,14 @@ import json
 import tomllib
 from importlib import resources
 
-import pytest
-
-from agon.cli import commands
-from agon.cli.main import build_parser
+from agon.cli.evaluate import _task_overrides
 from agon.recipe import settings_from
 
 DEEPMATH = tomllib.loads((resources.files("agon.recipes") / "deepmath-qwen3-0.6b.toml").read_text())
 
 
-@pytest.mark.parametrize(
-    ("words", "folder"),
-    [
-        (["deepmath-qwen3-0.6b"], "runs/deepmath-qwen3-0.6b"),
-        (["recipes/deepmath-qwen3-0.6b.toml"], "runs/deepmath-qwen3-0.6b"),
-        (["quickstart-agon", "--out", "elsewhere"], "elsewhere"),
-    ],
-)
-def test_a_run_folder_is_named_after_the_whole_recipe(monkeypatch, words, folder):
-    places = []
-    monkeypatch.setattr(commands, "_train_one", lambda settings, out, *, resume: places.append(str(out)) or 0)
-    assert commands.train(build_parser().parse_args(["train", *words])) == 0
-    assert places == [folder]
-
-
 def test_another_named_task_forgets_what_the_recipe_said_of_its_own_data():
-    settings = settings_from(DEEPMATH, commands._task_overrides("math500"))
+    settings = settings_from(DEEPMATH, _task_overrides("math500"))
     assert DEEPMATH["task"]["difficulty_min"] == 8.0
     assert (settings.task.name, settings.task.difficulty_min, settings.task.max_train) == ("math500", None, None)
     # how the model reads and answers belongs to the model
@@ -41,5 +23,5 @@ def test_another_file_does_not_keep_the_runs_own_test_file(tmp_path):
     path = tmp_path / "fünf.jsonl"
     path.write_text(json.dumps({"question": "2 + 3", "answer": "5"}) + "\n")
     own = {"task": {"name": "custom", "hub": "owner/data", "test_path": "own-test.jsonl"}}
-    task = settings_from(own, commands._task_overrides(str(path))).task
+    task = settings_from(own, _task_overrides(str(path))).task
     assert (task.name, task.path, task.hub, task.test_path) == ("custom", None, None, str(path))

@@ -1,0 +1,73 @@
+"""What the commands share: their parser, their arguments, presets by name, JSON on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    from agon.config import Settings
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+QUICKSTART = "quickstart"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that tells of a mistake in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line: what was wrong and where help is."""
+        self.exit(EXIT_USAGE, f"agon: {' '.join(message.splitlines())}; see `{self.prog} --help`\n")
+
+
+class Subcommands(Protocol):
+    """Where a command adds its parser."""
+
+    def add_parser(self, name: str, *, help: str, description: str) -> Parser:
+        """Return the parser of a new command."""
+        ...
+
+
+def text(value: str) -> str:
+    """Refuse an empty argument, which is most often an unset variable of a script."""
+    if not value.strip():
+        raise argparse.ArgumentTypeError("it is empty: give a value, or leave it out")
+    return value
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add `--json`."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """Print one JSON document on standard output."""
+    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+
+
+def settings_of(name: str, overrides: list[str]) -> Settings:
+    """Read a recipe by its path, or a preset by its name.
+
+    Raises:
+        ConfigError: there is none of that name, or it cannot be used.
+    """
+    from importlib import resources
+    from pathlib import Path
+
+    from agon.errors import ConfigError
+    from agon.recipe import load_recipe
+
+    path = Path(name)
+    if path.suffix == ".toml":
+        return load_recipe(path, overrides)
+    recipes = [file for file in resources.files("agon.recipes").iterdir() if file.name.endswith(".toml")]
+    presets = {file.name.removesuffix(".toml"): file for file in recipes}
+    if name not in presets:
+        known = ", ".join(sorted(presets))
+        raise ConfigError(f"{name!r} is neither a .toml file nor a preset; presets: {QUICKSTART}, {known}")
+    with resources.as_file(presets[name]) as recipe:
+        return load_recipe(recipe, overrides)

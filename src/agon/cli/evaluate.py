@@ -1,0 +1,123 @@
+"""`agon eval`: measure a run or a base model."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agon.cli.common import QUICKSTART, Subcommands, add_json, print_json, settings_of, text
+from agon.errors import ConfigError, RunError
+from agon.records import NAMED_TASKS, PROTOCOLS
+
+if TYPE_CHECKING:
+    from agon.evaluation.load import Opened
+
+_DATA_ENDINGS = (".jsonl", ".ndjson", ".gz", ".json", ".parquet", ".csv", ".tsv")
+# What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
+_NOT_OF_THE_DATA = frozenset({"wording", "answer_style", "max_prompt_tokens"})
+
+
+def add_parser(subcommands: Subcommands) -> None:
+    """Add the command."""
+    parser = subcommands.add_parser(
+        "eval",
+        help="measure a run or a base model",
+        description="Measure a run folder, or a base model, in one protocol.",
+    )
+    parser.add_argument("subject", type=text, metavar="RUN|MODEL", help="a run folder, a model folder or a Hub name")
+    parser.add_argument(
+        "--task", type=text, metavar="NAME|PATH", help="another task than the run's: a name, or a data file"
+    )
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="default: cascade for a trained pair, single otherwise")
+    parser.add_argument(
+        "--direction",
+        choices=("a-b", "b-a", "dev"),
+        default="dev",
+        help="who drafts; dev chooses on the development split",
+    )
+    parser.add_argument("--adapter", choices=("a", "b", "base"), default=None, help="the one player (default: a)")
+    parser.add_argument("--drafts", type=int, default=None, metavar="K", help="drafts of moa (1) and majority (2)")
+    parser.add_argument("--samples", type=int, default=None, metavar="K", help="samples per problem")
+    parser.add_argument("--split", choices=("test", "dev"), default="test", help="which problems (default: test)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
+    parser.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
+    parser.add_argument("--label", type=text, metavar="NAME", help="name of the result file in the run folder")
+    add_json(parser)
+    parser.set_defaults(run=evaluate)
+
+
+def evaluate(options: Namespace) -> int:
+    """`agon eval`."""
+    from agon.cli.progress import EvaluationProgress
+    from agon.cli.table import print_evaluation
+    from agon.evaluation.request import Wish, measure
+    from agon.runs.evaluations import check_label, write_evaluation
+
+    if options.label is not None:
+        check_label(options.label)
+    run, opened = _open_subject(options)
+    if run is None and options.label is not None:
+        raise ConfigError(
+            "--label names a file in a run folder, but a base model has none: leave it out, and keep --json"
+        )
+    wish = Wish(
+        protocol=options.protocol,
+        direction=options.direction,
+        adapter=options.adapter,
+        num_drafts=options.drafts,
+        split=options.split,
+        label=options.label,
+    )
+    with opened.session, EvaluationProgress() as progress:
+        evaluated = measure(opened, wish, progress=progress.update)
+    if run is not None:
+        flat = [match for of_problem in evaluated.matches for match in of_problem]
+        write_evaluation(run, evaluated.result["label"], evaluated.result, flat)
+    if options.json:
+        print_json(evaluated.result)
+    else:
+        print_evaluation(evaluated.result)
+    return 0
+
+
+def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
+    from agon.evaluation.load import open_base, open_run
+    from agon.recipe import settings_from
+    from agon.runs.manifest import folder_kind
+    from agon.runs.parent import default_run
+
+    overrides = [*_task_overrides(options.task), *options.set]
+    if options.samples is not None:
+        overrides.append(f"evaluation.samples={options.samples}")
+    path = Path(options.subject)
+    if folder_kind(path) is not None:
+        run = default_run(path)
+        return run, open_run(run, tuple(overrides), step=options.checkpoint)
+    if options.checkpoint is not None:
+        raise RunError(f"--checkpoint was given, but {path} is not a run folder: leave it out for a base model")
+    if options.subject == QUICKSTART:
+        return None, open_base(settings_of("quickstart-agon", overrides))
+    if not path.exists() and (path.parts[0] in ("runs", ".", "..") or path.is_absolute() or len(path.parts) > 2):
+        raise RunError(f"{path} does not exist: give the --out folder of an `agon train`, a model folder or a Hub name")
+    if options.task is None:
+        raise ConfigError(
+            f"{options.subject} is no run folder; to measure it as a base model, say on what with --task NAME|PATH"
+        )
+    return None, open_base(settings_from({"model": {"base": options.subject}}, overrides, source="agon eval"))
+
+
+def _task_overrides(task: str | None) -> list[str]:
+    """Point the settings of a run at other data: what it said about its own data is forgotten."""
+    from agon.config import TaskSettings
+
+    if task is None:
+        return []
+    own = {name: field.default for name, field in TaskSettings.model_fields.items() if name not in _NOT_OF_THE_DATA}
+    is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
+    wanted = own | ({"name": "custom", "test_path": task} if is_file else {"name": task})
+    return [
+        f"task.{name}={'none' if value is None else json.dumps(value, ensure_ascii=False)}"
+        for name, value in wanted.items()
+    ]
