@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from agon.config import TaskSettings
-from agon.errors import ConfigError, DataError
+from agon.errors import DataError
 from agon.records import Problem
 from agon.tasks.countdown import countdown_splits
 from agon.tasks.data import DroppedRow, TaskData
-from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS, NAMED, QUESTION_COLUMNS, NamedTask
-from agon.tasks.reader import Table, open_file, open_hub
-from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, is_guessable, problem_of
+from agon.tasks.named import LEVEL_COLUMNS
+from agon.tasks.reader import Table
+from agon.tasks.rows import UnusableRow, is_guessable
+from agon.tasks.sources import open_sources, read_problems, refuse_unused
 
 _SHOWN = 3
 
@@ -32,9 +32,9 @@ def load_task(settings: TaskSettings) -> TaskData:
     """
     if settings.name == "countdown-lite" and settings.path is None:
         return _generated(settings)
-    sources = _open_sources(settings)
+    sources = open_sources(settings)
     if sources.test is not None:
-        _refuse_unused(settings, ("test_share",), f"the test split is {sources.test.source}")
+        refuse_unused(settings, ("test_share",), f"the test split is {sources.test.source}")
     main = _read(sources.main, settings) if sources.main else None
     test = _read(sources.test, settings) if sources.test else None
     both = [part for part in (main, test) if part is not None]
@@ -87,24 +87,11 @@ def _generated(settings: TaskSettings) -> TaskData:
         "dev_share",
         "test_share",
     )
-    _refuse_unused(settings, unused, "countdown-lite is generated, with its own splits")
+    refuse_unused(settings, unused, "countdown-lite is generated, with its own splits")
     splits = countdown_splits()
     return TaskData(
         settings.name, splits["train"][: settings.max_train], splits["dev"], splits["test"], source="generated"
     )
-
-
-def _refuse_unused(settings: TaskSettings, names: Sequence[str], why: str) -> None:
-    """Refuse settings that were changed and would have no effect."""
-    for name in names:
-        value = getattr(settings, name)
-        if value != TaskSettings.model_fields[name].default:
-            raise ConfigError(f"task.{name} is {value!r}, but {why}: leave task.{name} out")
-
-
-class _Sources(NamedTuple):
-    main: Table | None
-    test: Table | None
 
 
 @dataclass
@@ -127,37 +114,12 @@ class _Splits(NamedTuple):
     test: tuple[Problem, ...]
 
 
-def _open_sources(settings: TaskSettings) -> _Sources:
-    named = NAMED.get(settings.name)
-    test = open_file(settings.test_path, key="task.test_path") if settings.test_path else None
-    if settings.path is not None:
-        _refuse_unused(settings, ("hub", "hub_config", "hub_split"), f"the problems are read from {settings.path}")
-        table = open_file(settings.path, key="task.path")
-        is_test_alone = named is not None and named.train_split is None and test is None
-        return _Sources(None, table) if is_test_alone else _Sources(table, test)
-    if settings.hub is not None:
-        return _Sources(open_hub(settings.hub, settings.hub_config, settings.hub_split), test)
-    if named is None and test is not None:
-        return _Sources(None, test)
-    if named is None:
-        raise ConfigError(f"task.name is {settings.name!r}, which has no data set of its own: set task.path")
-    _refuse_unused(settings, ("hub_config", "hub_split"), f"{settings.name} knows its own on the Hub")
-    if test is None and named.test_split is not None:
-        test = open_hub(named.hub, named.config, named.test_split)
-    main = open_hub(named.hub, named.config, named.train_split) if named.train_split else None
-    return _Sources(main, test)
-
-
 def _read(table: Table, settings: TaskSettings) -> _Part:
-    columns = _columns(table, settings, NAMED.get(settings.name))
-    verifier = verifier_of(settings)
-    wanted = [columns.question, columns.answer, columns.level, *VERIFIER_COLUMNS.get(verifier, ())]
     part = _Part(table.source)
-    for number, values, fault in table.read([name for name in wanted if name in table.columns]):
+    for number, problem, reason in read_problems(table, settings):
         try:
-            if fault:
-                raise UnusableRow(fault)
-            problem = problem_of(values, columns, task=settings.name, verifier=verifier)
+            if problem is None:
+                raise UnusableRow(reason)
             _add(part, problem, number, settings)
         except UnusableRow as unusable:
             part.bad.append(DroppedRow(number, str(unusable), table.source))
@@ -187,43 +149,6 @@ def _is_wanted(problem: Problem, settings: TaskSettings) -> bool:
         return True
     level = problem.level
     return level is not None and (lowest is None or level >= lowest) and (highest is None or level <= highest)
-
-
-def verifier_of(settings: TaskSettings) -> str:
-    """Return the program that checks the task's answers."""
-    if settings.verifier != "auto":
-        return settings.verifier
-    if settings.name == "countdown-lite":
-        return "expression"
-    named = NAMED.get(settings.name)
-    return named.verifier if named else "math"
-
-
-def _columns(table: Table, settings: TaskSettings, named: NamedTask | None) -> Columns:
-    questions = named.question_columns if named else QUESTION_COLUMNS
-    answers = named.answer_columns if named else ANSWER_COLUMNS
-    level = next((name for name in LEVEL_COLUMNS if name in table.columns), None)
-    return Columns(
-        _column(table, settings.question_field, questions, "question"),
-        _column(table, settings.answer_field, answers, "answer"),
-        level,
-    )
-
-
-def _column(table: Table, chosen: str | None, candidates: Sequence[str], what: str) -> str:
-    wanted = (chosen,) if chosen else candidates
-    for name in wanted:
-        if name in table.columns:
-            return name
-    if not table.columns:
-        raise DataError(f"{table.source} has no rows: give a file with one problem a row")
-    by_lower = {column.lower(): column for column in table.columns}
-    near = [close for name in wanted for close in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)]
-    hint = f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
-    raise ConfigError(
-        f"{table.source} has no column for the {what}: looked for {', '.join(wanted)}; found {', '.join(table.columns)}{hint}: "
-        f"set task.{what}_field to the column's name"
-    )
 
 
 def _refuse_overlap(main: _Part, test: _Part) -> None:

@@ -9,8 +9,8 @@ from agon.config import TaskSettings
 from agon.countdown_text import LARGEST_NUMBER, LARGEST_VALUE, draft_question
 from agon.errors import DataError
 from agon.records import Problem
-from agon.tasks.loader import verifier_of
 from agon.tasks.rows import content_id
+from agon.tasks.sources import verifier_of
 
 # Few digits: int() refuses thousands of them.
 _COUNTDOWN = re.compile(

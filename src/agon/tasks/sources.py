@@ -1,0 +1,119 @@
+"""From settings to rows: which file or Hub split holds them, which columns, and each row as a problem or the reason why not."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from agon.config import TaskSettings
+from agon.errors import ConfigError, DataError
+from agon.records import Problem
+from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS, NAMED, QUESTION_COLUMNS, NamedTask
+from agon.tasks.reader import Table, open_file, open_hub
+from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, problem_of
+
+
+class Sources(NamedTuple):
+    """Where a task's problems are read from: those that will be split, and those that are the test split as they are."""
+
+    main: Table | None
+    test: Table | None
+
+
+class ReadRow(NamedTuple):
+    """A row by its number: its problem, or the reason why it has none."""
+
+    number: int
+    problem: Problem | None
+    reason: str = ""
+
+
+def open_sources(settings: TaskSettings) -> Sources:
+    """Open what the settings name.
+
+    Raises:
+        ConfigError: no such file, or a setting that would have no effect.
+        DataError: a file cannot be read, or the Hub cannot be reached.
+    """
+    named = NAMED.get(settings.name)
+    test = open_file(settings.test_path, key="task.test_path") if settings.test_path else None
+    if settings.path is not None:
+        refuse_unused(settings, ("hub", "hub_config", "hub_split"), f"the problems are read from {settings.path}")
+        table = open_file(settings.path, key="task.path")
+        is_test_alone = named is not None and named.train_split is None and test is None
+        return Sources(None, table) if is_test_alone else Sources(table, test)
+    if settings.hub is not None:
+        return Sources(open_hub(settings.hub, settings.hub_config, settings.hub_split), test)
+    if named is None and test is not None:
+        return Sources(None, test)
+    if named is None:
+        raise ConfigError(f"task.name is {settings.name!r}, which has no data set of its own: set task.path")
+    refuse_unused(settings, ("hub_config", "hub_split"), f"{settings.name} knows its own on the Hub")
+    if test is None and named.test_split is not None:
+        test = open_hub(named.hub, named.config, named.test_split)
+    main = open_hub(named.hub, named.config, named.train_split) if named.train_split else None
+    return Sources(main, test)
+
+
+def read_problems(table: Table, settings: TaskSettings) -> Iterator[ReadRow]:
+    """Yield every row, in order.
+
+    Raises:
+        ConfigError: a column that is needed is not there.
+    """
+    columns = _columns(table, settings, NAMED.get(settings.name))
+    verifier = verifier_of(settings)
+    wanted = [columns.question, columns.answer, columns.level, *VERIFIER_COLUMNS.get(verifier, ())]
+    for number, values, fault in table.read([name for name in wanted if name in table.columns]):
+        try:
+            if fault:
+                raise UnusableRow(fault)
+            yield ReadRow(number, problem_of(values, columns, task=settings.name, verifier=verifier))
+        except UnusableRow as unusable:
+            yield ReadRow(number, None, str(unusable))
+
+
+def verifier_of(settings: TaskSettings) -> str:
+    """Return the program that checks the task's answers."""
+    if settings.verifier != "auto":
+        return settings.verifier
+    if settings.name == "countdown-lite":
+        return "expression"
+    named = NAMED.get(settings.name)
+    return named.verifier if named else "math"
+
+
+def refuse_unused(settings: TaskSettings, names: Sequence[str], why: str) -> None:
+    """Refuse settings that were changed and would have no effect."""
+    for name in names:
+        value = getattr(settings, name)
+        if value != TaskSettings.model_fields[name].default:
+            raise ConfigError(f"task.{name} is {value!r}, but {why}: leave task.{name} out")
+
+
+def _columns(table: Table, settings: TaskSettings, named: NamedTask | None) -> Columns:
+    questions = named.question_columns if named else QUESTION_COLUMNS
+    answers = named.answer_columns if named else ANSWER_COLUMNS
+    level = next((name for name in LEVEL_COLUMNS if name in table.columns), None)
+    return Columns(
+        _column(table, settings.question_field, questions, "question"),
+        _column(table, settings.answer_field, answers, "answer"),
+        level,
+    )
+
+
+def _column(table: Table, chosen: str | None, candidates: Sequence[str], what: str) -> str:
+    wanted = (chosen,) if chosen else candidates
+    for name in wanted:
+        if name in table.columns:
+            return name
+    if not table.columns:
+        raise DataError(f"{table.source} has no rows: give a file with one problem a row")
+    by_lower = {column.lower(): column for column in table.columns}
+    near = [close for name in wanted for close in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)]
+    hint = f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
+    raise ConfigError(
+        f"{table.source} has no column for the {what}: looked for {', '.join(wanted)}; found {', '.join(table.columns)}{hint}: "
+        f"set task.{what}_field to the column's name"
+    )
