@@ -264,6 +264,8 @@ class Settings(_Settings):
                     raise ValueError(
                         f"{table}.{key} is {value!r}, which float32 arithmetic cannot use: stay within {_SMALLEST:g} and {_LARGEST:g}"
                     )
+                if isinstance(value, str) and not value.strip():
+                    raise ValueError(f"{table}.{key} is empty: give a value, or leave it out")
         _require_known("train.method", self.train.method, METHODS)
         if self.task.name != "custom":
             _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom"))
@@ -287,6 +289,11 @@ class Settings(_Settings):
             raise ValueError(
                 f"train.minibatches is {self.train.minibatches}, which does not divide the {rollouts} rollouts of a stream "
                 f"({self.train.problems_per_step} problems x {self.train.group_size}): try 1, 2 or 4"
+            )
+        lowest, highest = self.task.difficulty_min, self.task.difficulty_max
+        if lowest is not None and highest is not None and lowest > highest:
+            raise ValueError(
+                f"task.difficulty_min is {lowest:g}, above task.difficulty_max ({highest:g}): no problem could be kept"
             )
         if self.task.dev_share + self.task.test_share >= 1.0:
             raise ValueError(

@@ -38,6 +38,12 @@ def test_quickstart_recipes_differ_in_the_method_alone():
         ({"train": {"rank": 2}}, ["train.rank", "did you mean adapter.rank"]),
         ({"trian": {}}, ["'trian'", "did you mean 'train'"]),
         ({"learning_rate": 1e-3}, ["did you mean train.learning_rate"]),
+        ({"task": {"question_field": ""}}, ["task.question_field is empty", "leave it out"]),
+        ({"task": {"path": " "}}, ["task.path is empty"]),
+        (
+            {"task": {"difficulty_min": 5.0, "difficulty_max": 3.0}},
+            ["task.difficulty_min is 5", "above task.difficulty_max (3)"],
+        ),
         ({"train": 3}, ["train is 3", "[train]"]),
         ({"train": {"steps": "5"}}, ["train.steps", "'5'"]),
         ({"train": {"steps": 0}}, ["train.steps", "0"]),

@@ -12,9 +12,9 @@ from agon.records import Problem
 from agon.tasks.countdown import countdown_splits
 from agon.tasks.data import DroppedRow, TaskData
 from agon.tasks.named import LEVEL_COLUMNS
-from agon.tasks.reader import Table
 from agon.tasks.rows import UnusableRow, is_guessable
 from agon.tasks.sources import open_sources, read_problems, refuse_unused
+from agon.tasks.table import Table
 
 _SHOWN = 3
 

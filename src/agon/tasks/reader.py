@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
-import json
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from agon.errors import ConfigError, DataError
 from agon.tasks.hub import load_hub
-
-Values = Mapping[str, Any]
-
-
-class Row(NamedTuple):
-    """One row: its number from 1, and its values or the reason why it has none."""
-
-    number: int
-    values: Values
-    problem: str = ""
-
-
-class Table(NamedTuple):
-    """An open source of rows. `read` yields the rows with the columns that are asked for, so that others are never loaded."""
-
-    source: str
-    columns: tuple[str, ...]
-    read: Callable[[Sequence[str]], Iterator[Row]]
+from agon.tasks.table import Row, Table
+from agon.tasks.text_rows import csv_table, json_table, jsonl_table
 
 
 def open_file(path: str, *, key: str) -> Table:
@@ -49,7 +29,7 @@ def open_file(path: str, *, key: str) -> Table:
         what = "a folder" if file.is_dir() else "no file"
         raise ConfigError(f"{key} is {path!r}, which is {what}: give a JSONL, Parquet or CSV file")
     name = file.name.lower().removesuffix(".gz")
-    openers = {".jsonl": _open_jsonl, ".ndjson": _open_jsonl, ".json": _open_json, ".csv": _open_csv, ".tsv": _open_csv}
+    openers = {".jsonl": jsonl_table, ".ndjson": jsonl_table, ".json": json_table, ".csv": csv_table, ".tsv": csv_table}
     try:
         if name.endswith(".parquet"):
             return _open_parquet(file)
@@ -81,59 +61,6 @@ def _content(file: Path) -> bytes:
     return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
 
 
-def _open_jsonl(source: str, content: bytes) -> Table:
-    # bytes, not str.splitlines: U+2028 and U+0085 inside a string are no line breaks.
-    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    return _table(source, [_json_row(number, line) for number, line in enumerate(lines, 1) if line.strip()])
-
-
-def _open_json(source: str, content: bytes) -> Table:
-    text = content.removeprefix(b"\xef\xbb\xbf")
-    if not text.lstrip().startswith(b"["):
-        return _open_jsonl(source, content)
-    try:
-        items = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{source} is not valid JSON ({error}): give a list of objects, or one object a line") from None
-    return _table(source, [_object_row(number, item) for number, item in enumerate(items, 1)])
-
-
-def _json_row(number: int, line: bytes) -> Row:
-    try:
-        return _object_row(number, json.loads(line.decode("utf-8")))
-    except UnicodeDecodeError as error:
-        return Row(number, {}, f"not UTF-8 at byte {error.start}")
-    except (ValueError, RecursionError) as error:
-        return Row(number, {}, f"not JSON ({error})")
-
-
-def _object_row(number: int, item: Any) -> Row:
-    if isinstance(item, dict):
-        return Row(number, item)
-    return Row(number, {}, f"a JSON {type(item).__name__}, where an object is wanted")
-
-
-def _open_csv(source: str, content: bytes) -> Table:
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{source} is not UTF-8 (byte {error.start}): save it as UTF-8") from None
-    delimiter = "\t" if source.lower().removesuffix(".gz").endswith(".tsv") else ","
-    csv.field_size_limit(100_000_000)
-    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    rows: list[Row] = []
-    try:
-        for number, values in enumerate(reader, 1):
-            # DictReader puts what is too much under None, and None where a field is missing.
-            is_whole = None not in values and None not in values.values()
-            rows.append(
-                Row(number, values) if is_whole else Row(number, {}, "another number of fields than the header")
-            )
-    except csv.Error as error:
-        raise DataError(f"{source} is not valid CSV at line {reader.line_num} ({error}): mend the quoting") from None
-    return _table(source, rows, tuple(reader.fieldnames or ()))
-
-
 def _open_parquet(file: Path) -> Table:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
@@ -156,16 +83,6 @@ def _open_parquet(file: Path) -> Table:
             raise DataError(f"{file} is damaged after row {number} ({_first_line(error)}): give a whole file") from None
 
     return Table(str(file), columns, read)
-
-
-def _table(source: str, rows: list[Row], columns: tuple[str, ...] | None = None) -> Table:
-    found = columns if columns is not None else tuple(dict.fromkeys(str(name) for row in rows for name in row.values))
-
-    def read(wanted: Sequence[str]) -> Iterator[Row]:
-        names = set(wanted)
-        return (row._replace(values={name: row.values[name] for name in row.values if name in names}) for row in rows)
-
-    return Table(source, found, read)
 
 
 def _first_line(error: Exception) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from agon.answers import extract_answer
 from agon.numerals import only_number, read_number
 from agon.records import Problem
+from agon.tasks.table import shown
 
 # What a verifier needs of a row besides the gold answer.
 VERIFIER_COLUMNS = {"expression": ("numbers", "target", "smallest", "largest")}
@@ -78,7 +79,7 @@ def _question(value: Any, column: str) -> str:
     if isinstance(value, list):
         value = _user_turn(value)
     if not isinstance(value, str):
-        raise UnusableRow(f"{column!r} is {_shown(value)}, where text is wanted")
+        raise UnusableRow(f"{column!r} is {shown(value)}, where text is wanted")
     text = value.strip()
     if not text:
         raise UnusableRow(f"{column!r} is blank")
@@ -101,9 +102,9 @@ def _gold(value: Any, column: str, verifier: str) -> str:
     if not text.strip("$ \t\n."):
         raise UnusableRow(f"{column!r} is blank, or holds no finished answer")
     if verifier == "numeric" and (read_number(text) or only_number(text)) is None:
-        raise UnusableRow(f"{column!r} is {_shown(text)}, where a number is wanted")
+        raise UnusableRow(f"{column!r} is {shown(text)}, where a number is wanted")
     if verifier == "math" and not _has_balanced_braces(text):
-        raise UnusableRow(f"{column!r} is {_shown(text)}, whose braces do not balance")
+        raise UnusableRow(f"{column!r} is {shown(text)}, whose braces do not balance")
     return _whole(text, column)
 
 
@@ -114,7 +115,7 @@ def _answer_text(value: Any, column: str) -> str:
         return str(value)
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() else repr(value)
-    raise UnusableRow(f"{column!r} is {_shown(value)}, where text or a number is wanted")
+    raise UnusableRow(f"{column!r} is {shown(value)}, where text or a number is wanted")
 
 
 def _level(value: Any) -> float | None:
@@ -139,7 +140,3 @@ def _has_balanced_braces(text: str) -> bool:
         if depth < 0:
             return False
     return depth == 0
-
-
-def _shown(value: Any) -> str:
-    return ascii(value)[:80]

@@ -10,8 +10,9 @@ from agon.config import TaskSettings
 from agon.errors import ConfigError, DataError
 from agon.records import Problem
 from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS, NAMED, QUESTION_COLUMNS, NamedTask
-from agon.tasks.reader import Table, open_file, open_hub
+from agon.tasks.reader import open_file, open_hub
 from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, problem_of
+from agon.tasks.table import Table, listed
 
 
 class Sources(NamedTuple):
@@ -114,6 +115,6 @@ def _column(table: Table, chosen: str | None, candidates: Sequence[str], what: s
     near = [close for name in wanted for close in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)]
     hint = f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
     raise ConfigError(
-        f"{table.source} has no column for the {what}: looked for {', '.join(wanted)}; found {', '.join(table.columns)}{hint}: "
+        f"{table.source} has no column for the {what}: looked for {listed(wanted)}; found {listed(table.columns)}{hint}: "
         f"set task.{what}_field to the column's name"
     )

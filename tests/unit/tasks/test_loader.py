@@ -1,7 +1,10 @@
 import json
+import re
 import socket
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from agon.config import TaskSettings
@@ -84,6 +87,30 @@ def test_bad_rows_are_listed_by_number_and_dropped(write):
     assert len(data.train) + len(data.dev) + len(data.test) == 5
     assert [row.number for row in data.bad_rows] == [6, 7, 8, 9]
     assert data.bad_rows[2].reason == "'answer' is None, where text or a number is wanted"
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_an_answer_of_each_type_is_taken_or_refused_by_its_line(write, tmp_path, ending):
+    # Parquet holds one type a column: there a list column, a bool column and a null stand for the others.
+    answers = [7, "7", 7.0, [7], None, True]
+    if ending == "jsonl":
+        data = load(write([{"question": f"q{n}", "answer": answer} for n, answer in enumerate(answers)] + rows(2)))
+        assert {problem.gold for split in data.splits.values() for problem in split} == {"7", "1", "2"}
+        assert [(row.number, row.reason) for row in data.bad_rows] == [
+            (4, "'answer' is [7], where text or a number is wanted"),
+            (5, "'answer' is None, where text or a number is wanted"),
+            (6, "'answer' is True, where text or a number is wanted"),
+        ]
+        return
+    for column, value in ((pa.array([[7]]), "[7]"), (pa.array([True]), "True"), (pa.array([None]), "None")):
+        pq.write_table(pa.table({"question": ["x"], "answer": column}), tmp_path / "x.parquet")
+        with pytest.raises(DataError, match=re.escape(f"row 1: 'answer' is {value}, where text or a number")):
+            load(str(tmp_path / "x.parquet"))
+
+
+def test_a_value_of_a_megabyte_is_shortened_in_what_is_said_about_it(write):
+    data = load(write([*rows(5), {"question": "x", "answer": ["y" * 1_000_000]}]))
+    assert len(data.bad_rows[0].reason) < 200
 
 
 def test_levels_and_guessable_answers_are_filtered(write):

@@ -1,5 +1,4 @@
 import gzip
-import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,62 +15,11 @@ def read(path, columns=("q", "a")):
     ]
 
 
-def test_jsonl_is_split_at_newlines_only(tmp_path):
-    # each of these counts as a line break for str.splitlines
-    odd = "a\u2028b\u0085c\fd\x1ce \U0001f600"
-    rows = [{"q": odd, "a": 1}, {"q": "second", "a": "2"}]
-    path = tmp_path / "x.jsonl"
-    path.write_bytes("\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode())
-    assert read(path) == [(1, rows[0], ""), (2, rows[1], "")]
-
-
-def test_byte_order_mark_crlf_and_blank_lines_are_harmless_and_lines_keep_their_numbers(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"q": "x"}\r\n\r\n{"q": "y"}\r\n')
-    assert read(path) == [(1, {"q": "x"}, ""), (3, {"q": "y"}, "")]
-
-
-def test_lines_that_are_no_object_are_told_with_their_number(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'{"q": "x"}\n{"q": \n[1]\n{"q": "\xff"}\n' + b"[" * 100_000 + b'\n{"q": "y"}')
-    rows = read(path)
-    assert [number for number, values, _ in rows if values] == [1, 6]
-    problems = {number: problem for number, _, problem in rows if problem}
-    assert problems[2].startswith("not JSON")
-    assert problems[3] == "a JSON list, where an object is wanted"
-    assert problems[4] == "not UTF-8 at byte 7"
-    assert problems[5].startswith("not JSON")
-
-
 def test_gzip_is_seen_by_its_content(tmp_path):
     for name in ("x.jsonl.gz", "x.jsonl"):
         path = tmp_path / name
         path.write_bytes(gzip.compress(b'{"q": "x"}\n'))
         assert read(path) == [(1, {"q": "x"}, "")]
-
-
-def test_a_json_list_is_read_like_lines(tmp_path):
-    path = tmp_path / "x.json"
-    path.write_text('[{"q": "x"}, 3]')
-    assert read(path) == [(1, {"q": "x"}, ""), (2, {}, "a JSON int, where an object is wanted")]
-
-
-def test_csv_keeps_quoted_line_breaks_and_tells_ragged_rows(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_bytes(b'\xef\xbb\xbfq,a\r\n"two\r\nlines, and ""quotes""",7\r\nshort\r\nlong,1,2\r\nlast,8\r\n')
-    fault = "another number of fields than the header"
-    assert read(path) == [
-        (1, {"q": 'two\r\nlines, and "quotes"', "a": "7"}, ""),
-        (2, {}, fault),
-        (3, {}, fault),
-        (4, {"q": "last", "a": "8"}, ""),
-    ]
-
-
-def test_tsv_is_split_at_tabs(tmp_path):
-    path = tmp_path / "x.tsv"
-    path.write_text("q\ta\n1, 2\t3\n")
-    assert read(path) == [(1, {"q": "1, 2", "a": "3"}, "")]
 
 
 def test_parquet_gives_plain_python_values_and_loads_only_the_columns_asked_for(tmp_path):
