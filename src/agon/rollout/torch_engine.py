@@ -20,9 +20,7 @@ from agon.rollout.engine import OnFinish
 from agon.rollout.lean import Replacement, find_layers, replaced
 from agon.rollout.probe import find_fault
 from agon.rollout.rows import Ended, Rows
-
-# Answers are marked by these, so they stay in the text even where a tokenizer calls them special.
-_ANSWER_TAGS = ("<think>", "</think>", "<answer>", "</answer>")
+from agon.rollout.text import TextReader
 
 
 @runtime_checkable
@@ -66,7 +64,7 @@ class TorchEngine:
         self._vocab_size = int(self._base.model.get_input_embeddings().weight.shape[0])
         self._is_stop = np.zeros(self._vocab_size, dtype=np.bool_)
         self._is_stop[list(self._base.stop_ids)] = True
-        self._hidden_ids = _hidden_ids(self._base.tokenizer)
+        self._text = TextReader(self._base.tokenizer)
         self._is_probed = False
         self._can_prune = False
         self._lean: list[Replacement] = []
@@ -152,17 +150,11 @@ class TorchEngine:
         return Completion(
             token_ids=tuple(ids),
             logprobs=tuple(ended.logprobs),
-            text=self._text(ids[:-1] if ended.stop_reason == "stop" else ids),
+            text=self._text.read(ids, has_stop=ended.stop_reason == "stop"),
             stop_reason=ended.stop_reason,
             adapter=request.adapter,
             adapter_version=self._source.version(request.adapter),
         )
-
-    def _text(self, ids: Sequence[int]) -> str:
-        if self._base.tokenizer is None:
-            return ""
-        kept = [token for token in ids if token not in self._hidden_ids]
-        return self._base.tokenizer.decode(kept, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 
 class _BareBase:
@@ -180,11 +172,3 @@ class _BareBase:
     def sampling(self, name: str | None) -> AbstractContextManager[Any]:
         """Yield the model as it stands."""
         return nullcontext(self.base.model)
-
-
-def _hidden_ids(tokenizer: Any) -> frozenset[int]:
-    """Name the special tokens that a reader of the text should not see."""
-    if tokenizer is None:
-        return frozenset()
-    tags = {tokenizer.convert_tokens_to_ids(tag) for tag in _ANSWER_TAGS}
-    return frozenset(tokenizer.all_special_ids) - tags
