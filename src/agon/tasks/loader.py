@@ -10,7 +10,7 @@ from agon.config import TaskSettings
 from agon.errors import DataError
 from agon.records import Problem
 from agon.tasks.countdown import countdown_splits
-from agon.tasks.data import DroppedRow, TaskData
+from agon.tasks.data import DroppedRow, Origin, TaskData
 from agon.tasks.named import LEVEL_COLUMNS
 from agon.tasks.rows import UnusableRow, is_guessable
 from agon.tasks.sources import open_sources, read_problems, refuse_unused
@@ -41,7 +41,7 @@ def load_task(settings: TaskSettings) -> TaskData:
     if main is not None and test is not None:
         _refuse_overlap(main, test)
     _refuse_unusable(both, settings)
-    splits = _split(main, test, settings)
+    splits = split_problems(main.problems if main else None, test.problems if test else None, settings)
     return TaskData(
         name=settings.name,
         train=_at_most(splits.train, settings.max_train),
@@ -51,6 +51,7 @@ def load_task(settings: TaskSettings) -> TaskData:
         num_duplicates=sum(part.num_duplicates for part in both),
         num_filtered=sum(part.num_filtered for part in both),
         source=" + ".join(part.source for part in both),
+        origins={id_: Origin(number, part.source) for part in both for id_, number in part.row_of.items()},
     )
 
 
@@ -108,7 +109,9 @@ class _Part:
     num_without_level: int = 0
 
 
-class _Splits(NamedTuple):
+class Splits(NamedTuple):
+    """The problems of a task by what they are for."""
+
     train: tuple[Problem, ...]
     dev: tuple[Problem, ...]
     test: tuple[Problem, ...]
@@ -135,13 +138,14 @@ def _add(part: _Part, problem: Problem, number: int, settings: TaskSettings) -> 
         return
     part.row_of[problem.id], part.gold_of[problem.id] = number, problem.gold
     part.num_without_level += problem.level is None
-    if _is_wanted(problem, settings):
+    if is_wanted(problem, settings):
         part.problems.append(problem)
     else:
         part.num_filtered += 1
 
 
-def _is_wanted(problem: Problem, settings: TaskSettings) -> bool:
+def is_wanted(problem: Problem, settings: TaskSettings) -> bool:
+    """Tell whether the settings keep a problem: by its level, and unless its answer can be guessed."""
     if settings.drop_yes_no and is_guessable(problem.gold):
         return False
     lowest, highest = settings.difficulty_min, settings.difficulty_max
@@ -180,12 +184,13 @@ def _refuse_unusable(parts: Sequence[_Part], settings: TaskSettings) -> None:
         )
 
 
-def _split(main: _Part | None, test: _Part | None, settings: TaskSettings) -> _Splits:
-    tested = tuple(test.problems) if test else ()
+def split_problems(main: Sequence[Problem] | None, test: Sequence[Problem] | None, settings: TaskSettings) -> Splits:
+    """Split problems, no two of them the same, by the hash of their content. `test`, if given, is the test split as it is."""
+    tested = tuple(test or ())
     if main is None:
-        return _Splits((), (), tested)
-    test_share = 0.0 if test else settings.test_share
-    position = {problem.id: int(problem.id, 16) / 16 ** len(problem.id) for problem in main.problems}
+        return Splits((), (), tested)
+    test_share = settings.test_share if test is None else 0.0
+    position = {problem.id: int(problem.id, 16) / 16 ** len(problem.id) for problem in main}
     in_order = sorted(position, key=position.__getitem__)
     chosen = {id_ for id_ in in_order if position[id_] < test_share}
     held = {id_ for id_ in in_order if test_share <= position[id_] < test_share + settings.dev_share}
@@ -194,10 +199,10 @@ def _split(main: _Part | None, test: _Part | None, settings: TaskSettings) -> _S
             chosen = {in_order[0]}
         rest = [id_ for id_ in in_order if id_ not in chosen]
         held = (held - chosen) or ({rest[0]} if settings.dev_share else set())
-    return _Splits(
-        train=_pick(main.problems, lambda id_: id_ not in chosen and id_ not in held),
-        dev=_pick(main.problems, held.__contains__),
-        test=tested or _pick(main.problems, chosen.__contains__),
+    return Splits(
+        train=_pick(main, lambda id_: id_ not in chosen and id_ not in held),
+        dev=_pick(main, held.__contains__),
+        test=tested or _pick(main, chosen.__contains__),
     )
 
 

@@ -136,6 +136,18 @@ def test_a_test_file_is_the_test_split_as_it_is(write):
     assert len(data.dev) >= 1
 
 
+def test_a_test_file_without_a_usable_row_is_not_replaced_by_a_share_of_the_other(write):
+    data = load(write(rows(50)), test_path=write([{"question": "x", "answer": None}], "test.jsonl"))
+    assert data.test == ()
+
+
+def test_every_problem_is_traced_to_its_row(write):
+    train, test = write([{"question": "blank"}, *rows(5)]), write(rows(3, start=100), "test.jsonl")
+    data = load(train, test_path=test)
+    assert {data.origins[problem.id] for problem in data.test} == {(1, test), (2, test), (3, test)}
+    assert {data.origins[one.id] for one in (*data.train, *data.dev)} == {(number, train) for number in range(2, 7)}
+
+
 def test_a_problem_in_train_and_test_is_refused_with_both_rows(write):
     train = [*rows(7), {"question": r"Find $\dfrac{1}{2}$ of 4.", "answer": 2}]
     test = [*rows(2, start=1000), {"question": r"find \frac{1}{2} of 4.", "answer": 2}]
