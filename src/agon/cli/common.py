@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
@@ -46,7 +47,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document on standard output."""
-    print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+    line = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    try:
+        line.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        # Half a surrogate pair, or a letter that the terminal does not know: JSON can say it in ASCII.
+        line = json.dumps(document, allow_nan=False)
+    print(line)
 
 
 def settings_of(name: str, overrides: list[str]) -> Settings:

@@ -135,6 +135,23 @@ class EvaluationProgress(_Bars):
         self.plain(f"evaluating: {done}/{total} problems", is_last=done == total)
 
 
+class ChecksProgress(_Bars):
+    """Progress of many checks of `unit` (rows, completions); how many there are may not be known."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__()
+        self._unit = unit
+        self._task: TaskID | None = None
+
+    def update(self, done: int, total: int | None = None) -> None:
+        """Show how many have been checked."""
+        if self._task is None:
+            self._task = self.progress.add_task("checking", total=total, info=self._unit)
+        self.progress.update(self._task, completed=done)
+        of_all = f"{done}" if total is None else f"{done}/{total}"
+        self.plain(f"checking: {of_all} {self._unit}", is_last=False)
+
+
 def _info(row: Mapping[str, Any]) -> str:
     parts = [
         f"{short} {row[name]:.3g}"

@@ -1,0 +1,123 @@
+"""Many verdicts one by one, each with the time that it took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple
+
+from agon.config import VerifierSettings
+from agon.records import AnswerStyle, Completion, Problem, StopReason, Verdict
+from agon.verifiers.registry import Verifiers, open_verifiers
+
+# After these outcomes a checking process may be gone, and the next check would wait for another to start.
+_MAY_END_THE_PROCESS = ("timeout", "error")
+
+
+class Check(NamedTuple):
+    """One completion to be judged. `source` says where it is from and comes back unchanged."""
+
+    problem: Problem
+    completion: Completion
+    style: AnswerStyle
+    source: Any
+
+
+class Judged(NamedTuple):
+    """A check with its verdict, and the time that the verdict took: neither waiting for its turn nor starting a process counts."""
+
+    check: Check
+    verdict: Verdict
+    seconds: float
+
+
+def judge_each(checks: Iterable[Check], settings: VerifierSettings, on_judged: Callable[[int, Judged], None]) -> None:
+    """Have every check judged on its own, `settings.workers` side by side; `on_judged` gets each with its place in `checks`.
+
+    Each thread has checkers of its own with one process, so that it knows when that process has to start and can leave the start
+    out of the time. `on_judged` is never called by two threads at once.
+    """
+    todo = _Todo(checks)
+    lock = threading.Lock()
+    alone = settings.model_copy(update={"workers": 1})
+    opened = [open_verifiers(alone) for _ in range(settings.workers)]
+
+    def work(verifiers: Verifiers) -> None:
+        starter = _Starter()
+        while (item := todo.next()) is not None:
+            place, check = item
+            starter.start(verifiers, check.problem.verifier)
+            judged = judge_one(verifiers, check)
+            starter.note(judged.verdict)
+            with lock:
+                on_judged(place, judged)
+
+    try:
+        with ThreadPoolExecutor(settings.workers, thread_name_prefix="agon-audit") as threads:
+            futures = [threads.submit(work, verifiers) for verifiers in opened]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                todo.stop()
+                _close(opened)  # so that an interrupt need not wait for a check that hangs
+    finally:
+        _close(opened)
+    for future in futures:
+        future.result()
+
+
+def judge_one(verifiers: Verifiers, check: Check) -> Judged:
+    """Judge one check and take the time."""
+    start = time.monotonic()
+    (verdict,) = verifiers.verify([(check.problem, check.completion)], check.style)
+    return Judged(check, verdict, time.monotonic() - start)
+
+
+def written(text: str, stop_reason: StopReason = "stop") -> Completion:
+    """Return a completion for a text that no model was seen to sample."""
+    return Completion((), (), text, stop_reason, None, 0)
+
+
+def _close(opened: list[Verifiers]) -> None:
+    for verifiers in opened:
+        verifiers.close()
+
+
+class _Todo:
+    """The checks still to be done, taken by several threads."""
+
+    def __init__(self, checks: Iterable[Check]) -> None:
+        self._checks: Iterator[tuple[int, Check]] = iter(enumerate(checks))
+        self._lock = threading.Lock()
+        self._is_over = False
+
+    def next(self) -> tuple[int, Check] | None:
+        with self._lock:
+            return None if self._is_over else next(self._checks, None)
+
+    def stop(self) -> None:
+        self._is_over = True
+
+
+class _Starter:
+    """Has the math checker's process started before a check is timed."""
+
+    def __init__(self) -> None:
+        self._num_started = 0
+        self._is_running = False
+
+    def start(self, verifiers: Verifiers, verifier: str) -> None:
+        if verifier != "math" or self._is_running:
+            return
+        self._num_started += 1
+        # Another pair each time, since verdicts are remembered, and one that no rule decides without the process.
+        gold, answer = f"x+{self._num_started}", f"{self._num_started}+x"
+        problem = Problem("start", "", gold, "start", "math")
+        verifiers.verify([(problem, written(rf"\boxed{{{answer}}}"))], "boxed")
+        self._is_running = True
+
+    def note(self, verdict: Verdict) -> None:
+        if verdict.outcome in _MAY_END_THE_PROCESS:
+            self._is_running = False

@@ -1,0 +1,231 @@
+"""Verdicts on labelled pairs: rows of a gold answer, an answer or a whole completion, and whether they are equal.
+
+A row whose verdict is not what its label says is a false positive (judged correct, labelled different), a false negative (the
+reverse), or an error (the checker gave no verdict).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from agon.answers import ANSWER_CLOSE, ANSWER_OPEN
+from agon.audit.judge import Check, Judged, judge_each, written
+from agon.config import VerifierSettings, did_you_mean
+from agon.errors import DataError
+from agon.records import AnswerStyle, Completion, Problem
+from agon.stats import clopper_pearson
+from agon.tasks.reader import Table
+from agon.tasks.rows import Columns, UnusableRow, problem_of
+
+# What rows may be told apart by; an earlier one comes first in what is printed.
+GROUPS = ("kind", "tier", "tag")
+_FIELDS = ("gold", "equal", "pred", "completion")
+_EXTRA = ("id", "kind", "tier", "tags")
+
+
+class BadRow(NamedTuple):
+    """A row that cannot be judged, and why."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One labelled row. `groups` holds the names it goes by: kind, tier, tags."""
+
+    number: int
+    id: str
+    problem: Problem
+    text: str
+    is_whole: bool
+    is_equal: bool
+    groups: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(slots=True)
+class Pairs:
+    """The rows of a file: those to be judged, those that cannot be, and how many were left out by choice."""
+
+    source: str
+    rows: list[Pair] = field(default_factory=list[Pair])
+    bad: list[BadRow] = field(default_factory=list[BadRow])
+    num_left_out: int = 0
+
+
+def read_pairs(table: Table, *, verifier: str, only: Mapping[str, Sequence[str]]) -> Pairs:
+    """Read labelled rows; `only` keeps those with one of the given names in each group that it mentions.
+
+    A row has `gold`, `equal` (true or false), and either `pred` (an answer) or `completion` (a whole output); a `pred` whose `kind` is
+    `completion` is a whole output too. Golds are read as those of a task are.
+
+    Raises:
+        DataError: a column is missing, or no row is left.
+    """
+    _check_columns(table)
+    pairs = Pairs(table.source)
+    for row in table.read((*_FIELDS, *_EXTRA)):
+        try:
+            if row.problem:
+                raise UnusableRow(row.problem)
+            groups = _groups(row.values)
+            if any(not set(names) & set(groups[group]) for group, names in only.items()):
+                pairs.num_left_out += 1
+                continue
+            pairs.rows.append(_pair(row.number, row.values, groups, verifier))
+        except UnusableRow as error:
+            pairs.bad.append(BadRow(row.number, str(error)))
+    if not pairs.rows:
+        raise DataError(f"{table.source} has no row to judge: {_why_none(pairs)}")
+    return pairs
+
+
+def judge_pairs(
+    pairs: Pairs, *, style: AnswerStyle, settings: VerifierSettings, progress: Callable[[int, int], None]
+) -> list[Judged]:
+    """Return a verdict for each row, in order; the source of each is its `Pair`."""
+    total = len(pairs.rows)
+    judged: dict[int, Judged] = {}
+
+    def on_judged(place: int, one: Judged) -> None:
+        judged[place] = one
+        progress(len(judged), total)
+
+    judge_each((check_of(pair, style) for pair in pairs.rows), settings, on_judged)
+    return [judged[place] for place in range(total)]
+
+
+def check_of(pair: Pair, style: AnswerStyle) -> Check:
+    """Turn a row into a check. A lone answer is read as if it stood in an answer block, which unwraps a box around it."""
+    if pair.is_whole:
+        return Check(pair.problem, written(pair.text), style, pair)
+    return Check(pair.problem, answered(pair.text), "tags", pair)
+
+
+def answered(answer: str) -> Completion:
+    """Return a completion that holds nothing but an answer block."""
+    return written(f"{ANSWER_OPEN}{answer}{ANSWER_CLOSE}")
+
+
+def problem_for(gold: Any, verifier: str) -> Problem:
+    """Return a problem of which nothing but the gold answer is known.
+
+    Raises:
+        UnusableRow: no answer could be judged by this gold.
+    """
+    columns = Columns("question", "gold", None)
+    return problem_of({"question": "(not given)", "gold": gold}, columns, task="pairs", verifier=verifier)
+
+
+def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
+    """Count agreement with the labels, in all and by group.
+
+    `n` is the sum of `agree`, `false_positives`, `false_negatives` and `errors`. A time-out is a verdict (not correct), and counted
+    beside.
+    """
+    total = _Count()
+    by: dict[str, dict[str, _Count]] = {group: {} for group in GROUPS}
+    for one in judged:
+        total.add(one)
+        for group, names in one.check.source.groups.items():
+            for name in names:
+                by[group].setdefault(name, _Count()).add(one)
+    interval = clopper_pearson(total.agree, total.n, unit="row").to_json()
+    tables = {
+        f"by_{group}": {name: asdict(counted) for name, counted in counts.items()} for group, counts in by.items()
+    }
+    return asdict(total) | {"agreement": total.agree / total.n, "interval": interval} | tables
+
+
+Fault = Literal["false positive", "false negative", "error"]
+FAULTS: tuple[Fault, ...] = ("false positive", "false negative", "error")
+
+
+class Disagreement(NamedTuple):
+    """A row whose verdict is not what its label says."""
+
+    fault: Fault
+    judged: Judged
+
+
+def disagreements(judged: Sequence[Judged]) -> list[Disagreement]:
+    """Return the rows whose verdict is not what the label says, the worst fault first: a wrong "correct"."""
+    return [Disagreement(fault, one) for fault in FAULTS for one in judged if _fault(one) == fault]
+
+
+def _fault(one: Judged) -> Fault | None:
+    is_equal: bool = one.check.source.is_equal
+    if one.verdict.outcome == "error":
+        return "error"
+    if one.verdict.is_correct == is_equal:
+        return None
+    return "false negative" if is_equal else "false positive"
+
+
+@dataclass(slots=True)
+class _Count:
+    n: int = 0
+    agree: int = 0
+    false_positives: int = 0
+    false_negatives: int = 0
+    timeouts: int = 0
+    errors: int = 0
+
+    def add(self, one: Judged) -> None:
+        fault = _fault(one)
+        self.n += 1
+        self.agree += fault is None
+        self.false_positives += fault == "false positive"
+        self.false_negatives += fault == "false negative"
+        self.timeouts += one.verdict.outcome == "timeout"
+        self.errors += fault == "error"
+
+
+def _check_columns(table: Table) -> None:
+    found = table.columns
+    wanted = [name for name in ("gold", "equal") if name not in found]
+    if "pred" not in found and "completion" not in found:
+        wanted.append("pred")
+    if wanted and found:
+        hint = did_you_mean(wanted[0], found)
+        raise DataError(
+            f"{table.source} has no field {wanted[0]!r}{hint}: rows need gold, equal, and pred or completion; "
+            f"it has {', '.join(found[:10])}"
+        )
+
+
+def _why_none(pairs: Pairs) -> str:
+    if pairs.bad:
+        return f"row {pairs.bad[0].number}: {pairs.bad[0].reason}"
+    return "no row has the names that were asked for" if pairs.num_left_out else "it is empty"
+
+
+def _pair(number: int, values: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]], verifier: str) -> Pair:
+    is_equal = values.get("equal")
+    if not isinstance(is_equal, bool):
+        raise UnusableRow(f"'equal' is {_shown(is_equal)}, where true or false is wanted")
+    texts = {name: values[name] for name in ("pred", "completion") if values.get(name) is not None}
+    if len(texts) != 1:
+        raise UnusableRow("both 'pred' and 'completion'" if texts else "neither 'pred' nor 'completion'")
+    ((name, text),) = texts.items()
+    if not isinstance(text, str):
+        raise UnusableRow(f"{name!r} is {_shown(text)}, where text is wanted")
+    is_whole = name == "completion" or values.get("kind") == "completion"
+    problem = problem_for(values.get("gold"), verifier)
+    return Pair(number, str(values.get("id", "")), problem, text, is_whole, is_equal, groups)
+
+
+def _groups(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    tags = values.get("tags")
+    kind = values.get("kind") or ("completion" if values.get("completion") is not None else "answer")
+    return {
+        "kind": (str(kind),),
+        "tier": (str(values["tier"]),) if values.get("tier") is not None else (),
+        "tag": tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
+    }
+
+
+def _shown(value: Any) -> str:
+    return ascii(value)[:80]

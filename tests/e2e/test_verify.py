@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def told(capsys):
+    """Return the one line of error."""
+    said = capsys.readouterr().err.strip()
+    assert "Traceback" not in said
+    assert said.startswith("agon")
+    assert len(said.splitlines()) == 1
+    return said
+
+
+def judged(agon, capsys, *words, code=0):
+    assert agon("verify", *words, "--json") == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("words", "verdict"),
+    [
+        (["math", "--gold", "1/2", "--answer", "0.5"], "correct"),
+        (["math", "--gold", r"x^2-1", "--answer", r"(x-1)(x+1)"], "correct"),
+        (["math", "--gold", "42", "--answer", "43"], "wrong"),
+        (["math", "--gold", "42", "--completion", r"first \boxed{1}, then \boxed{42}"], "correct"),
+        (["math", "--gold", "42", "--completion", "42"], "unparsed"),
+        (["math", "--gold", "42", "--completion", "<answer>42</answer>", "--answer-style", "tags"], "correct"),
+        (["numeric", "--gold", "42", "--answer", "42 apples"], "correct"),
+        (["exact", "--gold", "Paris", "--answer", "paris."], "correct"),
+        (["exact", "--gold", "Paris", "--answer", "Rome"], "wrong"),
+    ],
+)
+def test_one_answer_gets_its_verdict_and_exit_code_0_whatever_it_is(agon, capsys, words, verdict):
+    result = judged(agon, capsys, *words)
+    assert result["verdict"] == verdict
+    assert result["score"] == float(verdict == "correct")
+    assert {"reason", "gold", "answer"} <= result.keys()
+
+
+def test_a_person_reads_the_verdict_the_reason_and_what_was_compared(agon, capsys):
+    assert agon("verify", "math", "--gold", r"\boxed{42}", "--completion", r"so \boxed{42.0}") == 0
+    assert capsys.readouterr().out == "correct: equal numbers\n  gold    42\n  answer  42.0\n"
+
+
+def test_a_completion_is_read_from_standard_input(agon, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("é \\boxed{42}\n".encode())))
+    assert judged(agon, capsys, "math", "--gold", "42", "--completion", "-")["verdict"] == "correct"
+
+
+@pytest.mark.parametrize(("stdin", "words"), [(None, "standard input is closed"), (b"\xff", "not UTF-8 at byte 0")])
+def test_standard_input_that_cannot_be_read_is_told_in_one_line(agon, capsys, monkeypatch, stdin, words):
+    monkeypatch.setattr("sys.stdin", stdin and io.TextIOWrapper(io.BytesIO(stdin)))
+    assert agon("verify", "math", "--gold", "42", "--completion", "-") == 1
+    assert words in told(capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "WHAT"),
+        (["maths"], "maths"),
+        (["math"], "--gold"),
+        (["math", "--gold", "1"], "--answer"),
+        (["math", "--gold", "", "--answer", "1"], "it is empty"),
+        (["math", "--gold", "1", "--answer", "1", "--completion", "1"], "--completion"),
+        (["math", "--gold", "1", "--answer", "1", "--tier", "core"], "--tier"),
+        (["math", "--gold", "1", "--answer", "1", "--answer-style", "boxed"], "--answer-style"),
+        (["math", "--pairs", "x.jsonl", "--gold", "1"], "--gold"),
+        (["math", "--pairs", "no-such-file.jsonl"], "no-such-file.jsonl"),
+        (["math", "--gold", "1", "--answer", "1", "--timeout", "0"], "timeout_s"),
+        (["math", "--gold", "1", "--answer", "1", "--timeout", "nan"], "timeout_s"),
+        (["math", "--gold", "1", "--answer", "1", "--set", "train.steps=1"], "train.steps"),
+        (["math", "--gold", "1", "--answer", "1", "--set", "verifier.worker=1"], "did you mean 'workers'"),
+        (["numeric", "--gold", "many", "--answer", "1"], "--gold"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_usage_error_in_one_line(agon, capsys, words, said):
+    assert agon("verify", *words) == 2
+    assert said in told(capsys)
+
+
+def _pairs(tmp_path, rows):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows))
+    return path
+
+
+PAIRS = [
+    {"id": "a", "gold": "1/2", "pred": "0.5", "equal": True, "tier": "core", "tags": ["number"]},
+    {"id": "b", "gold": "3", "pred": "3", "equal": False, "tier": "core", "tags": ["number"]},
+    {"id": "c", "gold": "3", "completion": r"\boxed{4}", "equal": True, "tier": "hard"},
+    {"id": "d", "gold": "3", "completion": r"\boxed{4}", "equal": False, "tier": "hard"},
+]
+
+
+def test_labelled_rows_are_counted_by_kind_tier_and_tag(agon, tmp_path, capsys):
+    result = judged(agon, capsys, "math", "--pairs", _pairs(tmp_path, PAIRS))
+    counts = {"n": 4, "agree": 2, "false_positives": 1, "false_negatives": 1, "timeouts": 0, "errors": 0}
+    assert {name: result[name] for name in counts} == counts
+    assert result["by_kind"]["answer"]["false_positives"] == 1
+    assert result["by_kind"]["completion"]["false_negatives"] == 1
+    assert result["by_tier"]["core"]["n"] == 2
+    assert result["by_tag"]["number"]["agree"] == 1
+    assert [(row["fault"], row["id"]) for row in result["disagreements"]] == [
+        ("false positive", "b"),
+        ("false negative", "c"),
+    ]
+    core = judged(agon, capsys, "math", "--pairs", _pairs(tmp_path, PAIRS), "--tier", "core")
+    assert (core["n"], core["left_out"]) == (2, 2)
+
+
+def test_a_person_reads_which_rows_disagree_and_which_could_not_be_judged(agon, tmp_path, capsys):
+    rows = [*PAIRS, "{broken", {"gold": "1", "pred": "1", "equal": "yes"}]
+    assert agon("verify", "math", "--pairs", _pairs(tmp_path, rows)) == 1
+    said = capsys.readouterr().out
+    # Clopper-Pearson of 2 in 4, from its table
+    assert "2 of 4 rows agree, 0.5000 [0.0676, 0.9324]" in said
+    assert "1 false positives, 1 false negatives, 0 time-outs, 0 errors" in said
+    assert "2 rows could not be judged" in said
+    assert "row 5: not JSON" in said
+    assert "row 6: 'equal' is 'yes', where true or false is wanted" in said
+    assert "row 2 (b)  correct" in said
+    assert "row 3 (c)  wrong" in said
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "pairs.jsonl"),
+        ("no json\n", "pairs.jsonl"),
+        ('{"Gold": "1", "pred": "1", "equal": true}\n', "did you mean 'Gold'"),
+        ('{"gold": "1", "pred": "1", "completion": "1", "equal": true}\n', "both 'pred' and 'completion'"),
+        ('{"gold": "1", "pred": "1", "equal": 1}\n', "'equal' is 1"),
+    ],
+)
+def test_a_file_that_holds_no_pairs_is_told_in_one_line(agon, tmp_path, capsys, content, said):
+    (tmp_path / "pairs.jsonl").write_text(content)
+    assert agon("verify", "math", "--pairs", tmp_path / "pairs.jsonl") == 1
+    assert said in told(capsys)
+
+
+@pytest.mark.parametrize("words", [["math", "--gold", "x+y", "--answer", "y+x"]])
+def test_verify_loads_no_torch(words):
+    code = (
+        "import sys\n"
+        "from agon.cli.main import main\n"
+        f"assert main(['verify', *{words!r}]) == 0\n"
+        "assert not {'torch', 'transformers', 'peft', 'datasets'} & set(sys.modules), sorted(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
