@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import gzip
 import io
 import json
+import re
+import shutil
 import subprocess
 import sys
 
@@ -154,3 +157,37 @@ def test_verify_loads_no_torch(words):
         "assert not {'torch', 'transformers', 'peft', 'datasets'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_a_runs_own_verdicts_hold_when_checked_again(agon, trained, capsys):
+    result = judged(agon, capsys, "run", trained)
+    assert result["changed"] == 0
+    # three saved steps of 4 problems x 4 matches, each a draft and a challenge
+    assert result["checked"] >= 3 * 16 * 2
+    assert result["outcomes"]["stored"] == result["outcomes"]["now"]
+    one = judged(agon, capsys, "run", trained, "--step", "2")
+    assert (one["files"], one["checked"]) == (1, 32)
+
+
+def test_a_person_reads_what_changed_in_a_run(agon, trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    path = run / "matches" / "step-000002.jsonl.gz"
+    rows = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+    rows[0]["challenge"]["verdict"]["outcome"] = "error"
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    (run / "matches" / "step-000000.jsonl.gz").write_bytes(b"damaged")
+    assert agon("verify", "run", run, "--step", "0", "--step", "2") == 1
+    said = capsys.readouterr().out
+    assert "1 of 32 stored completions are judged otherwise (2 files of 1 run)" in said
+    assert re.search(r"error -> (correct|wrong|unparsed|truncated): 1", said)
+    assert "step-000002.jsonl.gz, match 1, challenge" in said
+    assert "damaged: " in said
+    assert "step-000000.jsonl.gz" in said
+
+
+def test_a_step_or_folder_that_is_not_there_is_told_in_one_line(agon, trained, capsys):
+    assert agon("verify", "run", trained, "--step", "99") == 1
+    assert "step 99" in told(capsys)
+    assert agon("verify", "run", "/no/such/run") == 1
+    assert "/no/such/run" in told(capsys)

@@ -77,7 +77,7 @@ def judge_one(verifiers: Verifiers, check: Check) -> Judged:
 
 def written(text: str, stop_reason: StopReason = "stop") -> Completion:
     """Return a completion for a text that no model was seen to sample."""
-    return Completion((), (), text, stop_reason, None, 0)
+    return Completion(token_ids=(), logprobs=(), text=text, stop_reason=stop_reason, adapter=None, adapter_version=0)
 
 
 def _close(opened: list[Verifiers]) -> None:

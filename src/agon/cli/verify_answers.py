@@ -1,0 +1,119 @@
+"""`agon verify math|numeric|exact`: one answer, or labelled rows."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from agon.cli.common import EXIT_FAILED, Subcommands, add_json, print_json, text
+from agon.cli.verify_options import EXIT_CODES, add_limits, read_text, refuse, verifier_settings
+from agon.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agon.config import VerifierSettings
+
+_KINDS = {
+    "math": "mathematical answers: numbers, formulas, sets, intervals",
+    "numeric": "answers that are one number",
+    "exact": "answers that are a text",
+}
+_SHOWN = 20
+
+
+def add_parsers(kinds: Subcommands) -> None:
+    """Add one command for each verifier of answers."""
+    for verifier, what in _KINDS.items():
+        _add_parser(kinds, verifier, what)
+
+
+def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
+    parser = kinds.add_parser(
+        verifier,
+        help=f"check {what}",
+        description=f"Check {what}: one answer (--gold with --answer or --completion), or labelled rows (--pairs). {EXIT_CODES}",
+    )
+    parser.add_argument("--gold", type=text, metavar="G", help="the right answer")
+    parser.add_argument("--answer", metavar="TEXT", help="an answer")
+    parser.add_argument(
+        "--completion", metavar="TEXT", help="a whole output, in which the answer is looked for; - reads standard input"
+    )
+    parser.add_argument(
+        "--pairs",
+        type=text,
+        metavar="FILE",
+        help="rows of gold, equal (true or false), and pred (an answer) or completion (a whole output); other fields are kept",
+    )
+    parser.add_argument(
+        "--answer-style", choices=("boxed", "tags"), help="how a completion marks its answer (default: boxed)"
+    )
+    for name in ("kind", "tier", "tag"):
+        parser.add_argument(
+            f"--{name}", action="append", metavar="NAME", help=f"of --pairs, judge only rows with this {name}"
+        )
+    parser.add_argument("--all", action="store_true", help=f"of --pairs, list every row that disagrees, not {_SHOWN}")
+    add_limits(parser)
+    add_json(parser)
+    parser.set_defaults(run=verify_answers, verifier=verifier)
+
+
+def verify_answers(options: Namespace) -> int:
+    """`agon verify math|numeric|exact`."""
+    settings = verifier_settings(options)
+    if options.pairs is not None:
+        refuse(options, ("gold", "answer", "completion"), "with --pairs, whose rows hold them")
+        return _verify_pairs(options, settings)
+    refuse(options, ("kind", "tier", "tag", "all"), "without --pairs")
+    if options.gold is None or (options.answer is None) == (options.completion is None):
+        raise ConfigError("give --pairs FILE, or --gold G with either --answer TEXT or --completion TEXT")
+    if options.answer is not None:
+        refuse(options, ("answer_style",), "with --answer: it says where in a --completion the answer is")
+    return _verify_one(options, settings)
+
+
+def _verify_one(options: Namespace, settings: VerifierSettings) -> int:
+    from agon.audit.judge import Check, judge_one, written
+    from agon.audit.pairs import answered, problem_for
+    from agon.cli.verdicts import print_verdict, verdict_json
+    from agon.tasks.rows import UnusableRow
+    from agon.verifiers.registry import open_verifiers
+
+    try:
+        problem = problem_for(options.gold, options.verifier)
+    except UnusableRow as error:
+        raise ConfigError(f"--gold cannot be used: {error}") from None
+    if options.answer is not None:
+        check = Check(problem, answered(options.answer), "tags", None)
+    else:
+        whole = read_text("-", "--completion") if options.completion == "-" else options.completion
+        check = Check(problem, written(whole), options.answer_style or "boxed", None)
+    verifiers = open_verifiers(settings)
+    try:
+        judged = judge_one(verifiers, check)
+    finally:
+        verifiers.close()
+    if options.json:
+        print_json(verdict_json(judged))
+    else:
+        print_verdict(judged)
+    return EXIT_FAILED if judged.verdict.is_masked else 0
+
+
+def _verify_pairs(options: Namespace, settings: VerifierSettings) -> int:
+    from agon.audit.pairs import disagreements, judge_pairs, read_pairs, summarize
+    from agon.cli.progress import ChecksProgress
+    from agon.cli.verdicts import pairs_json, print_pairs
+    from agon.tasks.reader import open_file
+
+    only = {name: getattr(options, name) for name in ("kind", "tier", "tag") if getattr(options, name)}
+    table = open_file(options.pairs, key="--pairs")
+    pairs = read_pairs(table, verifier=options.verifier, only=only)
+    style = options.answer_style or "boxed"
+    with ChecksProgress("rows") as progress:
+        judged = judge_pairs(pairs, style=style, settings=settings, progress=progress.update)
+    summary, faults = summarize(judged), disagreements(judged)
+    shown = None if options.all else _SHOWN
+    if options.json:
+        print_json(pairs_json(pairs, summary, faults, shown=shown))
+    else:
+        print_pairs(pairs, summary, faults, shown=shown)
+    return EXIT_FAILED if pairs.bad or summary["errors"] else 0
