@@ -1,41 +1,27 @@
-r"""Compare two mathematical answers with math-verify. Runs in a worker process only: sympy may hang or fill the memory.
+r"""Compare two mathematical answers. Runs in a worker process only: sympy may hang or fill the memory.
 
-Both sides go through one normalisation and through latex2sympy as a whole. A text that does not parse as a whole is compared as
-text and never partly: no digit is pulled out of a formula. math-verify's own extraction is not used, since its plain-expression
-path evaluates what it reads, and `forbid_evaluation` switches that off in sympy for good.
-
-Rules on top of math-verify, each because it is measured to be wrong there:
-
-* two exact values are compared exactly (1/2^80 is not 1/2^79);
-* words are compared as words (`even` is not e·v·e·n), without case;
-* a comma inside brackets always separates; outside it separates unless it stands between thousands groups;
-* different units on both sides are different answers; a unit on one side only is ignored.
+Both sides go through one normalisation (`spelling`) and are taken apart by their outer shape (`shape`). Each part goes through
+latex2sympy as a whole and is compared by value (`values`). A part that does not parse as a whole is compared as text and never
+partly: no digit is pulled out of a formula. math-verify's own extraction is not used, since its plain-expression path evaluates
+what it reads, and `forbid_evaluation` switches that off in sympy for good. The rules are written down in docs/verdicts.md.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-import math_verify.parser as math_verify_parser
 import sympy
-import sympy.parsing.sympy_parser as sympy_parser
-import sympy.physics.units  # pyright: ignore[reportUnusedImport] - simplify would load it after forbid_evaluation, and it reads its names as text
-from latex2sympy2_extended.latex2sympy2 import convert_to_pct, normalize_latex
-from math_verify.grader import get_pct_val, sympy_expr_eq
 
-from agon.numerals import MIN_ROUNDED_DIGITS, read_number
-from agon.verifiers.spelling import (
-    are_other_units,
-    is_same_text,
-    is_words,
-    latex_spelling,
-    number_in_base,
-    split_unit,
-    without_name,
-)
+from agon.numerals import MIN_ROUNDED_DIGITS, only_number, read_number, same_number
+from agon.verifiers import reading
+from agon.verifiers.reading import readings
+from agon.verifiers.sets import is_same_whole
+from agon.verifiers.shape import Shape, has_remark, is_equation, read_shape, stated_value, without_remarks
+from agon.verifiers.spelling import is_same_text, is_words, latex_spelling, number_in_base, plain_spelling
+from agon.verifiers.units import are_other_units, split_unit
+from agon.verifiers.values import is_rounded, is_same_value
 
 
 class Comparison(NamedTuple):
@@ -45,14 +31,15 @@ class Comparison(NamedTuple):
     reason: str
 
 
-_FLOAT_DIGITS = 6
-_PRECISION = 15
-_MAX_POWER = 5_000
 # The first comparisons of a process build parser tables: they are made before it says that it is ready.
-_WARM_UP = ((r"x^2+2x+1", r"(x+1)^2"), (r"-2 < x \le 7", r"(-2, 7]"))
-_NUMBER_TOKEN = re.compile(r"[+-]?(?:[0-9]{1,4000}(?:\.[0-9]{0,4000})?|\.[0-9]{1,4000})")
-# units are split off here: latex2sympy takes the variable m for metres.
-_CONFIG = replace(math_verify_parser.LatexExtractionConfig().normalization_config, units=False)
+_WARM_UP = ((r"x^2+2x+1", r"(x+1)^2"), (r"-2 < x \le 7", r"(-2, 7]"), (r"\frac{\sqrt{3}}{2}", r"\sin 60^\circ"))
+_DEGREE = re.compile(r"\^\s?\{?\s?\\circ\s?\}?")
+_TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
+_FUNCTION = re.compile(r"\\?([A-Za-z]+)\s?\(\s?([A-Za-z])\s?\)")
+_VARIABLE = re.compile(r"\\?(?:[A-Za-z]|(?<=\\)[A-Za-z]+)(?:_\{?\w{1,3}\}?)?|\\?[A-Za-z]\s?\(\s?\w{1,3}\s?\)")
+_PROSE = re.compile(r"[\w\s.,:!'$€£%°²³-]+(?<!_)")
+_HEDGE = re.compile(r"\b(?:or|and|not|either|maybe|perhaps|between)\b|n't\b|_", re.IGNORECASE)
+_INTEGER_LETTERS = ("k", "n", "m")
 
 
 def forbid_evaluation() -> None:
@@ -63,17 +50,7 @@ def forbid_evaluation() -> None:
     for gold, answer in _WARM_UP:
         compare(gold, answer)
 
-    def read_number_token(text: str, *args: Any, **kwargs: Any) -> Any:
-        if not _NUMBER_TOKEN.fullmatch(text):
-            raise ValueError("text is never evaluated")
-        return sympy.Rational(text)
-
-    sympy_parser.eval_expr = read_number_token
-    sympy_parser.parse_expr = read_number_token
-    math_verify_parser.parse_expr = read_number_token
-    _parse.cache_clear()
-    _readings.cache_clear()
-    math_verify_parser.parse_latex_cached.cache_clear()
+    reading.forbid_evaluation()
 
 
 def compare(gold: str, answer: str) -> Comparison:
@@ -83,108 +60,230 @@ def compare(gold: str, answer: str) -> Comparison:
     if is_words(gold):
         return Comparison("wrong", "other words")
     bases = number_in_base(gold), number_in_base(answer)
-    if bases[0] and bases[1]:
+    if bases[1]:
         shown = f"is {bases[1][0]} in base {bases[1][1]}"
         return Comparison("correct" if bases[0] == bases[1] else "wrong", shown)
-    wanted, found = _readings(gold), _readings(answer)
-    if not found:
-        return Comparison("unparsed", "not a formula that can be read as a whole")
-    if not wanted:
-        return Comparison("wrong", "the gold answer is text, and the answer is another")
-    if are_other_units(wanted[0].unit, found[0].unit):
-        return Comparison("wrong", f"the unit is {found[0].unit}, not {wanted[0].unit}")
-    if any(_is_same(one.value, other.value) for one in wanted for other in found) or _is_rounded(
-        gold, answer, wanted, found
-    ):
+    if bases[0]:
+        # the question asked for that base: the sign may be left off
+        is_same = "".join(plain_spelling(answer).split()) == bases[0][0]
+        return Comparison("correct" if is_same else "wrong", f"the gold answer is {bases[0][0]} in base {bases[0][1]}")
+    try:
+        return _compare_shapes(gold, answer)
+    except (MemoryError, RecursionError):
+        raise
+    except Exception as error:
+        if _is_raised_here(error):
+            raise
+        return Comparison("wrong", f"cannot be shown to be equal ({type(error).__name__})")
+
+
+def _is_raised_here(error: Exception) -> bool:
+    """Whether our own code raised, and not sympy on what it was given: only that is the checker's fault."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is None or str(trace.tb_frame.f_globals.get("__name__", "")).startswith("agon.")
+
+
+def can_be_read(text: str) -> bool:
+    """Tell whether a text that is not words has a value in each of its parts."""
+    latex = latex_spelling(text)
+    return number_in_base(text) is not None or _is_readable(read_shape(latex)) or bool(readings(latex))
+
+
+def _compare_shapes(gold: str, answer: str) -> Comparison:
+    wanted_latex, found_latex = latex_spelling(gold), latex_spelling(answer)
+    if not has_remark(wanted_latex):
+        found_latex = without_remarks(found_latex)
+    wanted, found = read_shape(wanted_latex), read_shape(found_latex)
+    for one, other in _units(wanted, found):
+        if are_other_units(one, other):
+            return Comparison("wrong", f"the unit is {other}, not {one}")
+    if _is_same(wanted, found) or is_same_whole(wanted, found):
         return Comparison("correct", "equal")
+    if _is_one_number_in_words(gold, answer):
+        return Comparison("correct", "the number in the words")
+    if not _is_readable(found):
+        return Comparison("unparsed", "not a formula that can be read as a whole")
+    if not _is_readable(wanted):
+        return Comparison("wrong", "the gold answer is text, and the answer is another")
     return Comparison("wrong", "not equal")
 
 
-class _Reading(NamedTuple):
-    value: Any
-    unit: str
-
-
-@lru_cache(maxsize=512)
-def _readings(text: str) -> list[_Reading]:
-    """The ways to read a text: as it stands, and without the unit after it (`5m` is a length or a product)."""
-    latex = latex_spelling(text)
-    core, unit = split_unit(latex)
-    named = without_name(latex)
-    values = [_parse(part) for part in dict.fromkeys((core, latex if unit else core))]
-    if values == [None] and named:
-        values = [_parse(split_unit(named)[0])]
-    return [_Reading(value, unit) for value in values if value is not None]
-
-
-def _is_same(wanted: Any, found: Any) -> bool:
-    wanted, found = _symbol_first(wanted), _symbol_first(found)
-    first, second = _exact(wanted), _exact(found)
-    if first is not None and second is not None:
-        return first == second or _is_same_but_for_percent(wanted, found)
-    if isinstance(wanted, sympy.Ne) and isinstance(found, sympy.Ne):
-        wanted, found = sympy.Eq(*wanted.args, evaluate=False), sympy.Eq(*found.args, evaluate=False)
-    elif isinstance(wanted, sympy.Ne) or isinstance(found, sympy.Ne):
+def _is_same(wanted: Shape, found: Shape) -> bool:
+    if not _do_names_agree(wanted.name, found.name):
         return False
-    return bool(sympy_expr_eq(wanted, found, _FLOAT_DIGITS, _PRECISION, allow_set_relation_comp=True))
+    match wanted.kind, found.kind:
+        case "value", "value":
+            return _is_same_leaf(wanted, found)
+        case "list", "list":
+            return _is_same_list(wanted.parts, found.parts)
+        case ("tuple", "tuple") | ("matrix", "matrix"):
+            return _are_same_in_order(wanted.parts, found.parts)
+        case ("tuple", "list") | ("list", "tuple") if _are_same_in_order(wanted.parts, found.parts):
+            return True
+        case "interval", "interval":
+            return wanted.edges == found.edges and _are_same_in_order(wanted.parts, found.parts)
+        case ("matrix", "tuple") | ("tuple", "matrix"):
+            return _are_same_in_order(_vector(wanted), _vector(found))
+        case ("value" | "tuple", "list") | ("list", "value" | "tuple"):
+            return _is_same_list(_listed(wanted), _listed(found))
+        case ("matrix", "value") | ("value", "matrix"):
+            return _is_same_formula(wanted.text, found.text, {})
+        case _:
+            return False
 
 
-def _symbol_first(value: Any) -> Any:
-    if isinstance(value, sympy.Eq) and isinstance(value.rhs, sympy.Symbol) and not value.lhs.free_symbols:
-        return sympy.Eq(value.rhs, value.lhs, evaluate=False)
-    return value
+def _listed(shape: Shape) -> Sequence[Shape]:
+    return shape.parts if shape.kind == "list" else [shape]
 
 
-def _is_rounded(gold: str, answer: str, wanted: list[_Reading], found: list[_Reading]) -> bool:
-    """Whether one side is a long decimal that the other, an irrational number, rounds to."""
-    for text, exact, rounded in ((answer, wanted[0].value, found[0].value), (gold, found[0].value, wanted[0].value)):
+def _vector(shape: Shape) -> Sequence[Shape]:
+    """The entries of a tuple, or of a matrix that is one row or one column."""
+    if shape.kind == "tuple":
+        return shape.parts
+    rows = [row.parts for row in shape.parts]
+    return rows[0] if len(rows) == 1 else [row[0] for row in rows if len(row) == 1]
+
+
+def _are_same_in_order(wanted: Sequence[Shape], found: Sequence[Shape]) -> bool:
+    return len(wanted) == len(found) and all(_is_same(one, other) for one, other in zip(wanted, found, strict=True))
+
+
+def _is_same_list(wanted: Sequence[Shape], found: Sequence[Shape]) -> bool:
+    """Whether two lists have the same values, in any order; in the gold's own where it alone has a name for each."""
+    wanted, found = _spread(wanted), _spread(found)
+    names = {part.name for part in wanted}
+    if len(wanted) > 1 and "" not in names and len(names) == len(wanted) and not any(part.name for part in found):
+        return _are_same_in_order(wanted, found)
+    # Each value of one side is one of the other: a value said twice is no second one.
+    return all(any(_is_same(one, other) for other in found) for one in wanted) and all(
+        any(_is_same(one, other) for one in wanted) for other in found
+    )
+
+
+def _spread(parts: Sequence[Shape]) -> list[Shape]:
+    r"""The parts of a list, with `\pm` written out as two values (in each place of a tuple on its own)."""
+    spread = [variant for part in parts for variant in _signs(part)]
+    return spread if len(spread) <= 4 * len(parts) else list(parts)
+
+
+def _signs(part: Shape) -> list[Shape]:
+    if r"\pm" not in part.text or part.kind not in ("value", "tuple"):
+        return [part]
+    text = part.text
+    if part.kind == "value":
+        return [part._replace(text=text.replace(r"\pm", sign)) for sign in "+-"] if text.count(r"\pm") == 1 else [part]
+    variants: list[tuple[Shape, ...]] = [()]
+    for inner in part.parts:
+        variants = [(*before, after) for before in variants for after in _signs(inner)][:64]
+    return [part._replace(parts=variant) for variant in variants]
+
+
+def _do_names_agree(wanted: str, found: str) -> bool:
+    """Whether two names can be the same thing: other variables cannot; a description and a variable can."""
+    one, other = ("".join(name.split()) for name in (wanted, found))
+    if not one or not other or one == other:
+        return True
+    first, second = _FUNCTION.fullmatch(wanted), _FUNCTION.fullmatch(found)
+    if first and second:
+        return first[1] == second[1]
+    return not (_VARIABLE.fullmatch(wanted) and _VARIABLE.fullmatch(found))
+
+
+def _is_same_leaf(wanted: Shape, found: Shape) -> bool:
+    gold, answer = wanted.text, found.text
+    if is_same_text(gold, answer):
+        return True
+    if is_words(gold):
+        return False
+    first, second = read_number(gold), read_number(answer)
+    if first and second:
+        return same_number(first, second)
+    if is_equation(answer) and not is_equation(gold):
+        stated = None if wanted.name else stated_value(answer)
+        if stated is None:
+            return False
+        answer = stated
+    elif is_equation(gold) and not is_equation(answer):
+        return False
+    one, other = _FUNCTION.fullmatch(wanted.name), _FUNCTION.fullmatch(found.name)
+    letters = {other[2]: one[2]} if one and other and one[2] != other[2] else {}
+    return _is_same_formula(_in_radians(gold, answer), _in_radians(answer, gold), letters)
+
+
+def _is_same_formula(gold: str, answer: str, letters: Mapping[str, str]) -> bool:
+    wanted, found = readings(gold), readings(answer)
+    for one in wanted:
+        for other in found:
+            value = _renamed(other.value, letters)
+            if is_same_value(one.value, value):
+                return True
+            same_letter = _letter_for(one.value, value)
+            if same_letter and is_same_value(one.value, _renamed(value, same_letter)):
+                return True
+    return bool(wanted and found) and _is_rounded(gold, answer, wanted[0].value, found[0].value)
+
+
+def _in_radians(text: str, other: str) -> str:
+    """A text whose degrees are written in radians, where they are an angle's or the other side is in radians."""
+    if not _DEGREE.search(text):
+        return text
+    is_number = not _TRIGONOMETRY.search(text) and (_DEGREE.search(other) or r"\pi" not in other)
+    return _DEGREE.sub("" if is_number else r"\\cdot\\frac{\\pi}{180}", text)
+
+
+def _letter_for(wanted: Any, found: Any) -> dict[str, str]:
+    """The one letter that the answer may have chosen otherwise: a constant of integration, or any integer beside pi."""
+    if not isinstance(wanted, sympy.Expr) or not isinstance(found, sympy.Expr):
+        return {}
+    only_wanted = sorted(_names(wanted) - _names(found))
+    only_found = sorted(_names(found) - _names(wanted))
+    if len(only_wanted) != 1 or len(only_found) != 1:
+        return {}
+    is_integer = only_wanted[0] in _INTEGER_LETTERS and only_found[0] in _INTEGER_LETTERS
+    if is_integer and wanted.has(sympy.pi) and found.has(sympy.pi):
+        return {only_found[0]: only_wanted[0]}
+    is_constant = only_wanted[0] == "C" and any(str(term) == only_found[0] for term in sympy.Add.make_args(found))
+    has_constant = any(str(term) == "C" for term in sympy.Add.make_args(wanted))
+    return {only_found[0]: "C"} if is_constant and has_constant else {}
+
+
+def _names(value: Any) -> set[str]:
+    return {symbol.name for symbol in value.free_symbols}
+
+
+def _renamed(value: Any, letters: Mapping[str, str]) -> Any:
+    if not letters or not isinstance(value, sympy.Basic):
+        return value
+    symbols: set[Any] = value.free_symbols
+    return value.xreplace({one: sympy.Symbol(letters[one.name]) for one in symbols if one.name in letters})
+
+
+def _is_rounded(gold: str, answer: str, wanted: Any, found: Any) -> bool:
+    """Whether one side is a long decimal that the other, which no decimal writes out in full, rounds to."""
+    for text, exact, rounded in ((answer, wanted, found), (gold, found, wanted)):
         number = read_number(text)
-        if number and number.num_decimal_digits >= MIN_ROUNDED_DIGITS and getattr(exact, "is_irrational", False):
-            gap = abs((exact - rounded) / exact).evalf(30)
-            return bool(gap.is_number and gap <= sympy.Integer(10) ** (1 - number.num_decimal_digits))
+        if number and number.num_decimal_digits >= MIN_ROUNDED_DIGITS and isinstance(rounded, sympy.Rational):
+            return is_rounded(exact, rounded, number.num_decimal_digits)
     return False
 
 
-@lru_cache(maxsize=512)
-def _parse(text: str) -> Any:
-    """The sympy form of a whole LaTeX text, None if it has none."""
-    if not text or "__" in text:
-        return None
-    is_percent = text.endswith(r"\%")
-    try:
-        parsed: Any = math_verify_parser.parse_latex_cached(normalize_latex(text.removesuffix(r"\%"), _CONFIG))
-        parsed = convert_to_pct(parsed) if is_percent else parsed
-    except Exception:  # whatever the grammar of latex2sympy raises on model text: it cannot be read
-        return None
-    return None if parsed in (sympy.nan, sympy.zoo) else parsed
-
-
-def _exact(value: Any) -> Any:
-    """The value as an exact sympy.Rational (else None), where it is made of rational numbers by + - * / and small powers alone."""
-    if isinstance(value, sympy.Float):
-        return sympy.Rational(str(value))
-    if not isinstance(value, sympy.Expr) or not all(_is_cheap(node) for node in sympy.preorder_traversal(value)):
-        return None
-    done: Any = value.doit()
-    return done if isinstance(done, sympy.Rational) else None
-
-
-def _is_cheap(node: Any) -> bool:
-    if isinstance(node, sympy.factorial):
-        return isinstance(node.args[0], sympy.Integer) and 0 <= int(node.args[0]) <= _MAX_POWER
-    if isinstance(node, sympy.Pow):
-        power = sympy.Integer(1)
-        while isinstance(node, sympy.Pow):
-            node, exponent = node.args
-            power = power * exponent if isinstance(exponent, sympy.Integer) else sympy.oo
-        return abs(power) <= _MAX_POWER
-    return isinstance(node, sympy.Rational | sympy.Add | sympy.Mul | sympy.UnevaluatedExpr)
-
-
-def _is_same_but_for_percent(wanted: Any, found: Any) -> bool:
-    """Whether one side has a percent sign, the other has not, and the numbers before it are the same and not below 1."""
-    first, second = get_pct_val(wanted), get_pct_val(found)
-    if (first is None) == (second is None):
+def _is_one_number_in_words(gold: str, answer: str) -> bool:
+    """Whether the gold answer is a number and the answer the same one with words around it."""
+    if not _PROSE.fullmatch(answer) or _HEDGE.search(answer):
         return False
-    bare = (_exact(wanted if first is None else first), _exact(found if second is None else second))
-    return bare[0] == bare[1] and bare[0] is not None and abs(bare[0]) >= 1
+    wanted, found = read_number(gold), only_number(answer)
+    return bool(wanted and found and same_number(wanted, found))
+
+
+def _units(wanted: Shape, found: Shape) -> list[tuple[str, str]]:
+    if wanted.parts and len(wanted.parts) == len(found.parts):
+        return [pair for one, other in zip(wanted.parts, found.parts, strict=True) for pair in _units(one, other)]
+    return [(split_unit(wanted.text)[1], split_unit(found.text)[1])] if not wanted.parts and not found.parts else []
+
+
+def _is_readable(shape: Shape) -> bool:
+    if shape.parts:
+        return all(_is_readable(part) for part in shape.parts)
+    return is_words(shape.text) or read_number(shape.text) is not None or bool(readings(shape.text))

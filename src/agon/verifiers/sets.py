@@ -1,0 +1,69 @@
+"""Sets of numbers in their many forms: intervals, unions, lists, relations. Runs in a worker process only."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sympy
+from math_verify.grader import unwrap_fcs
+
+from agon.verifiers.reading import readings
+from agon.verifiers.shape import Shape
+from agon.verifiers.values import is_same_set
+
+_SET_LIKE = re.compile(
+    r"\\(?:cup|cap|setminus|pm|mp|emptyset|varnothing|mathbb|[lg](?:eq?|t|eqslant)|ne|neq)(?![A-Za-z])|[<>=]"
+)
+
+
+def is_same_whole(wanted: Shape, found: Shape) -> bool:
+    """Tell whether two answers of different shape describe the same set of numbers, or state the same equation."""
+    first, second = _text(wanted), _text(found)
+    if not (_SET_LIKE.search(first) or _SET_LIKE.search(second)):
+        return False
+    if bool(wanted.name) != bool(found.name) and not ("=" in first and "=" in second):
+        first, second = wanted.text, found.text
+    one, other = _set(wanted, first), _set(found, second)
+    return one is not None and other is not None and is_same_set(one, other)
+
+
+def _text(shape: Shape) -> str:
+    return f"{shape.name} = {shape.text}" if shape.name else shape.text
+
+
+def _set(shape: Shape, text: str) -> Any:
+    """A relation or a set; None for what is none."""
+    if shape.kind == "value":
+        values = readings(text)
+        return values[0].value if values else None
+    parts = [readings(_text(part))[0].value for part in shape.parts if part.kind == "value" and readings(_text(part))]
+    if len(parts) < len(shape.parts):
+        return None
+    if shape.kind == "list":
+        return _joined(parts, shape.glue)
+    if len(parts) == 2 and shape.kind in ("tuple", "interval"):
+        edges = shape.edges or "()"
+        return sympy.Interval(*parts, left_open=edges.startswith("("), right_open=edges.endswith(")"))
+    return None
+
+
+def _joined(parts: list[Any], glue: str) -> Any:
+    """The union of numbers, sets and relations; relations joined by `and` hold at once."""
+    sets = [_one_set(part) for part in parts]
+    if any(part is None for part in sets):
+        return None
+    are_relations = all(isinstance(part, sympy.core.relational.Relational | sympy.And) for part in parts)
+    return sympy.Intersection(*sets) if glue == "and" and are_relations else sympy.Union(*sets)
+
+
+def _one_set(value: Any) -> Any:
+    if isinstance(value, sympy.Set):
+        return value
+    if isinstance(value, sympy.core.relational.Relational | sympy.And):
+        try:
+            relation: Any = unwrap_fcs(value)
+            return relation.as_set()
+        except (NotImplementedError, ValueError, TypeError, AttributeError):  # several variables, or no way to solve it
+            return None
+    return sympy.FiniteSet(value) if isinstance(value, sympy.Expr) and not value.free_symbols else None

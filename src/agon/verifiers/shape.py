@@ -1,0 +1,192 @@
+r"""The outer shape of an answer: a value, a list, a tuple, an interval or a matrix, each part with the name it was given.
+
+Told from the text alone, by brackets and separators outside every bracket; what a value means is not looked at here. A comma
+inside brackets always separates (`(1,234)` is a pair), and a bracket that does not match makes the whole text one value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Kind = Literal["value", "list", "tuple", "interval", "matrix"]
+
+# More parts than any answer has: a longer list is compared as one value, and that fails.
+MAX_PARTS = 60
+_MAX_DEPTH = 6
+
+
+class Shape(NamedTuple):
+    """One answer or a part of it.
+
+    `text` is the LaTeX without the name. `edges` are the brackets of an interval, `glue` the word or sign that joins a list.
+    """
+
+    kind: Kind
+    text: str
+    parts: tuple[Shape, ...] = ()
+    name: str = ""
+    edges: str = ""
+    glue: str = ""
+
+
+_TOKEN = re.compile(
+    r"\\begin\s?\{[a-z]{1,20}\*?\}|\\end\s?\{[a-z]{1,20}\*?\}|\\(?:text|mathrm|mbox)\s?\{[\s,]*(?P<word>and|or)[\s,]*\}"
+    r"|\\langle|\\rangle|\\[{}]|\\\\|\\[A-Za-z]+|(?P<plain>(?<![A-Za-z])(?:and|or)(?![A-Za-z]))|[()\[\]{},;&=<>]"
+)
+_OPENINGS, _CLOSINGS = ("(", "[", "{", r"\{", r"\langle"), (")", "]", "}", r"\}", r"\rangle")
+_INNER_AND = re.compile(r"(\\(?:text|mathrm|mbox)\s?\{)([^{}]{0,80}?)\s\b(and|or)\b\s?([^{}]{0,80})\}")
+_NAME = re.compile(
+    r"(?:\\angle\s?|\\)?[A-Za-z]+'{0,2}(?:_(?:\{[^{}]{1,20}\}|\w))?(?:\s?\(\s?[^()=]{1,20}\))?"
+    r"|\\(?:text|mathrm)\s?\{[^{}]{1,60}\}(?:_(?:\{[^{}]{1,20}\}|\w))?|\(\s?[^()=]{1,60}(?:\([^()=]{1,20}\)[^()=]{0,20}){0,4}\)"
+    r"|[A-Za-z][A-Za-z ]{0,60}"
+)
+_LETTER = re.compile(r"[A-Za-z]")
+_MEMBER = re.compile(r"\s?[A-Za-z]\s?\\in(?![A-Za-z])\s?")
+_LABEL = re.compile(r"\s?((?:\\text\s?\{)?[A-Za-z][A-Za-z0-9 ]{1,40}:?\}?):\s?(?=\S)")
+_REMARK = re.compile(
+    r"[\s,]*(?:\\q?quad|\\[,; ]|\\text\s?\{[\s,(]{0,4}|\(\s?)?\s?\b(?:for (?:all|any|every|each|some)|where)\b.*",
+    re.DOTALL,
+)
+_MATRIX = re.compile(r"\\begin\s?\{([pbvBV]?matrix|array)\}(?:\{[lcr|]{1,20}\})?(.*)\\end\s?\{\1\}", re.DOTALL)
+_SEPARATORS = (",", ";", "and", "or")
+_EDGES = {"(": ")", "[": "]"}
+
+
+def read_shape(latex: str, *, depth: int = 0) -> Shape:
+    """Return the shape of an answer in `latex_spelling`."""
+    text = latex.strip()
+    if depth < _MAX_DEPTH:
+        parts, glue = _split(_INNER_AND.sub(_apart, text))
+        if 1 < len(parts) <= MAX_PARTS:
+            if glue == ";" and any("," in part for part in parts):
+                parts = [f"({part})" if "," in part else part for part in parts]
+            return Shape("list", text, tuple(read_shape(part, depth=depth + 1) for part in parts), glue=glue)
+    name, text = _split_name(text)
+    return _bracketed(text, depth)._replace(name=name) if depth < _MAX_DEPTH else Shape("value", text, name=name)
+
+
+def _apart(text: re.Match[str]) -> str:
+    """Two marked texts for one with `and` between words (but the mere word stays)."""
+    return f"{text[1]}{text[2]}}}, {text[1]}{text[4]}}}" if (text[2] + text[4]).strip(" ,") else text.group()
+
+
+def without_remarks(latex: str) -> str:
+    """Return a formula, or each of a list, without a closing clause that says where it holds (`for all x`, `where …`)."""
+    parts, _ = _split(latex)
+    if len(parts) > 1 and all(has_remark(part) for part in parts):
+        return ", ".join(map(_without_remark, parts))
+    return _without_remark(latex)
+
+
+def has_remark(latex: str) -> bool:
+    """Tell whether a formula ends with such a clause."""
+    return _without_remark(latex) != latex
+
+
+def _without_remark(latex: str) -> str:
+    match = _REMARK.search(latex)
+    return latex[: match.start()].strip() if match and match.start() else latex
+
+
+def is_equation(text: str) -> bool:
+    """Tell whether a text has an equals sign outside brackets, and no other relation."""
+    return _sides(text) is not None
+
+
+def stated_value(equation: str) -> str | None:
+    """Return the last side of an equation that states a value (`12+25 = 37`, `AB = 5`, `a+b = 256+37 = 293`).
+
+    None if the first side mixes letters and digits: `2x = 4` is a condition and not the value 4.
+    """
+    sides = _sides(equation)
+    if sides is None:
+        return None
+    first = re.sub(r"\\[A-Za-z]+|[_^]\{?\w", "", sides[0])
+    is_mixed = bool(re.search(r"[A-Za-z]", first) and re.search(r"\d", first))
+    return None if is_mixed and len(sides) == 2 else sides[-1]
+
+
+def _sides(text: str) -> list[str] | None:
+    signs = [token for token, depth in _tokens(text) if depth == 0 and token.group() in "=<>"]
+    if not signs or any(sign.group() != "=" or text[sign.start() - 1 : sign.start()] == "!" for sign in signs):
+        return None
+    starts, ends = [0, *(sign.end() for sign in signs)], [*(sign.start() for sign in signs), len(text)]
+    return [text[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+
+
+def _tokens(text: str) -> list[tuple[re.Match[str], int]]:
+    """Tokens with their bracket depth. Where brackets do not match no token is at depth 0."""
+    tokens: list[tuple[re.Match[str], int]] = []
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        sign = token.group()
+        is_closing = sign in _CLOSINGS or sign.startswith(r"\end")
+        depth -= is_closing
+        if depth < 0:
+            return []
+        tokens.append((token, depth))
+        depth += sign in _OPENINGS or sign.startswith(r"\begin")
+    return tokens if depth == 0 else []
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """The parts between separators outside every bracket, and the word that joins them (`;` before a word before `,`)."""
+    parts, position = list[str](), 0
+    tokens = [(token, token["word"] or token["plain"] or token.group()) for token, depth in _tokens(text) if depth == 0]
+    tokens = [(token, sign) for token, sign in tokens if sign in _SEPARATORS]
+    signs = {sign for _, sign in tokens}
+    glue = next((sign for sign in (";", "or", "and") if sign in signs), ",")
+    for token, sign in tokens:
+        # with semicolons a comma joins what belongs together: p=5, q=2; p=7, q=2
+        if glue != ";" or sign != ",":
+            parts.append(text[position : token.start()])
+            position = token.end()
+    parts.append(text[position:])
+    return [part.strip() for part in parts if part.strip()], glue
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    r"""The name that an answer gives to its value (`x = 5`, `f(x) = …`, `x \in …`, `Maximum: 5`), or none."""
+    if match := _MEMBER.match(text):
+        return "", text[match.end() :]
+    if match := _LABEL.match(text):
+        return match[1].strip(), text[match.end() :]
+    sides = _sides(text)
+    if sides is None or not all(sides):
+        return "", text
+    if _NAME.fullmatch(sides[0]):
+        return sides[0], sides[-1]
+    # `2 = x` is `x = 2`
+    is_turned = len(sides) == 2 and _LETTER.fullmatch(sides[1]) and not re.search(r"[A-Za-z]", sides[0])
+    return (sides[1], sides[0]) if is_turned else ("", text)
+
+
+def _bracketed(text: str, depth: int) -> Shape:
+    if matrix := _MATRIX.fullmatch(text):
+        rows = [row for row in matrix[2].split(r"\\") if row.strip()]
+        cells = [[read_shape(cell, depth=depth + 1) for cell in row.split("&")] for row in rows]
+        if rows and len(rows) * len(cells[0]) <= MAX_PARTS and r"\begin" not in matrix[2]:
+            return Shape("matrix", text, tuple(Shape("tuple", "", tuple(row)) for row in cells))
+    tokens = _tokens(text)
+    if not tokens or tokens[0][0].start() or sum(level == 0 for _, level in tokens) != 2:
+        return Shape("value", text)
+    opening, closing = tokens[0][0], tokens[-1][0]
+    if closing.end() != len(text) or opening.group() not in _OPENINGS:
+        return Shape("value", text)
+    inner = text[opening.end() : closing.start()].strip()
+    parts, _ = _split(inner)
+    if not 1 <= len(parts) <= MAX_PARTS:
+        return Shape("value", text)
+    is_set, is_angle = opening.group() in ("{", r"\{"), opening.group() == r"\langle"
+    if len(parts) == 1:
+        return read_shape(inner, depth=depth + 1) if is_set or opening.group() == "[" else Shape("value", text)
+    shapes = tuple(read_shape(part, depth=depth + 1) for part in parts)
+    edges = opening.group() + closing.group()
+    if is_set:
+        return Shape("list", text, shapes, glue=",")
+    if is_angle or edges == "()":
+        return Shape("tuple", text, shapes)
+    if len(parts) == 2 and edges[0] in _EDGES and edges[-1] in _EDGES.values():
+        return Shape("interval", text, shapes, edges=edges)
+    return Shape("list", text, shapes, glue=",") if edges == "[]" else Shape("value", text)

@@ -1,0 +1,200 @@
+"""Decide whether two sympy values are the same. Runs in a worker process only: sympy may hang or fill the memory.
+
+* Made of rational numbers alone: compared exactly.
+* Other constants: both to 40 digits, equal where 25 agree. No rounding to a fixed number of decimals, no digit is chopped.
+* With variables: at ten points, above and below zero; equal if they agree wherever both are real, at three points or more. An
+  identity such as arccos(1-2a) = 2 arcsin(sqrt(a)) is found in this way, and a difference at one point is a proof.
+* Equations: the same up to a constant factor, by the same points.
+* Relations and sets: by math-verify.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+from math_verify.grader import get_pct_val, sympy_expr_eq, sympy_symbolic_eq
+from sympy.core.function import AppliedUndef
+
+_FLOAT_DIGITS = 6
+_PRECISION = 15
+_DIGITS = 40
+_NEAR = sympy.Rational(1, 10**25)
+_NOTHING = sympy.Rational(1, 10**35)
+_MAX_POWER = 5_000
+_MIN_POINTS = 3
+_RANGES = ((0, 1), (0, 1), (0, 1), (1, 4), (1, 4), (1, 4), (-1, 0), (-1, 0), (-4, -1), (-4, -1))
+_BOUND = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit, sympy.Subs)
+
+
+def is_same_value(wanted: Any, found: Any) -> bool:
+    """Tell whether two parsed answers are equal."""
+    first, second = exact_value(wanted), exact_value(found)
+    if first is not None and second is not None:
+        return first == second or _is_same_but_for_percent(wanted, found)
+    matrices = _matrix(wanted), _matrix(found)
+    if matrices[0] is not None or matrices[1] is not None:
+        return _is_same_matrix(*matrices)
+    if isinstance(wanted, sympy.Ne) and isinstance(found, sympy.Ne):
+        wanted, found = sympy.Eq(*wanted.args, evaluate=False), sympy.Eq(*found.args, evaluate=False)
+    elif isinstance(wanted, sympy.Ne) or isinstance(found, sympy.Ne):
+        return False
+    if isinstance(wanted, sympy.Expr) and isinstance(found, sympy.Expr):
+        return _is_same_expression(_without_functions(wanted), _without_functions(found))
+    if isinstance(wanted, sympy.Eq) and isinstance(found, sympy.Eq) and _is_same_equation(wanted, found):
+        return True
+    return is_same_set(wanted, found)
+
+
+def is_same_set(wanted: Any, found: Any) -> bool:
+    """Tell whether two relations or sets are the same, or a relation describes a set."""
+    return bool(sympy_expr_eq(wanted, found, _FLOAT_DIGITS, _PRECISION, allow_set_relation_comp=True))
+
+
+def is_rounded(exact: Any, rounded: Any, num_digits: int) -> bool:
+    """Tell whether a number that no decimal writes out in full rounds to a decimal of that many significant digits."""
+    if not isinstance(exact, sympy.Expr) or exact.free_symbols:
+        return False
+    known = exact_value(exact)
+    if known is not None and not _is_endless(known):
+        return False
+    value = _number_at(exact, {})
+    if value is None or not value:
+        return False
+    return bool(abs((value - rounded) / value) <= sympy.Integer(10) ** (1 - num_digits))
+
+
+def exact_value(value: Any) -> Any:
+    """Return a sympy.Rational (else None) for what is made of rational numbers by + - * / and small powers alone."""
+    if isinstance(value, sympy.Float):
+        return sympy.Rational(str(value))
+    if not isinstance(value, sympy.Expr) or not all(_is_cheap(node) for node in sympy.preorder_traversal(value)):
+        return None
+    done: Any = value.doit()
+    return done if isinstance(done, sympy.Rational) else None
+
+
+def _is_cheap(node: Any) -> bool:
+    if isinstance(node, sympy.factorial):
+        return isinstance(node.args[0], sympy.Integer) and 0 <= int(node.args[0]) <= _MAX_POWER
+    if isinstance(node, sympy.Pow):
+        power = sympy.Integer(1)
+        while isinstance(node, sympy.Pow):
+            node, exponent = node.args
+            power = power * exponent if isinstance(exponent, sympy.Integer) else sympy.oo
+        return abs(power) <= _MAX_POWER
+    return isinstance(node, sympy.Rational | sympy.Add | sympy.Mul | sympy.UnevaluatedExpr)
+
+
+def _is_endless(value: sympy.Rational) -> bool:
+    rest = int(value.q)
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest != 1
+
+
+def _is_same_but_for_percent(wanted: Any, found: Any) -> bool:
+    """Whether one side has a percent sign, the other has not, and the numbers before it are the same and not below 1."""
+    first, second = get_pct_val(wanted), get_pct_val(found)
+    if (first is None) == (second is None):
+        return False
+    bare = (exact_value(wanted if first is None else first), exact_value(found if second is None else second))
+    return bare[0] == bare[1] and bare[0] is not None and abs(bare[0]) >= 1
+
+
+def _matrix(value: Any) -> Any:
+    """The entries of a matrix, or of a sum or product of some; None for what is none."""
+    value = value.doit() if isinstance(value, sympy.MatrixExpr) else value
+    return value if isinstance(value, sympy.MatrixBase) else None
+
+
+def _is_same_matrix(wanted: Any, found: Any) -> bool:
+    if wanted is None or found is None:
+        return False
+    pairs = zip(wanted.flat(), found.flat(), strict=False)
+    return wanted.shape == found.shape and all(is_same_value(one, other) for one, other in pairs)
+
+
+def _is_same_expression(wanted: Any, found: Any) -> bool:
+    names = sorted({symbol.name for symbol in wanted.free_symbols | found.free_symbols})
+    if not names:
+        first, second = _number_at(wanted, {}), _number_at(found, {})
+        if first is None or second is None:
+            return bool(wanted == found)
+        return _is_near(first, second) or (_is_nothing(first, second) and sympy_symbolic_eq(wanted, found))
+    num_agreeing = 0
+    for point in _points(names):
+        first, second = _number_at(wanted, point), _number_at(found, point)
+        if first is None or second is None:
+            continue
+        if _is_near(first, second):
+            num_agreeing += 1
+        # Outside of the real numbers the branches of roots and logarithms may differ: such a point says nothing.
+        elif not _is_nothing(first, second) and (_is_real(first) or _is_real(second)):
+            return False
+    return num_agreeing >= _MIN_POINTS or bool(sympy_symbolic_eq(wanted, found))
+
+
+def _is_same_equation(wanted: Any, found: Any) -> bool:
+    """Whether the sides' differences are a constant multiple of each other."""
+    first, second = (_without_functions(equation.lhs - equation.rhs) for equation in (wanted, found))
+    names = sorted({symbol.name for symbol in first.free_symbols | second.free_symbols})
+    ratios: list[Any] = []
+    for point in _points(names):
+        one, other = _number_at(first, point), _number_at(second, point)
+        if one is not None and other is not None and not _is_nothing(one, one) and not _is_nothing(other, other):
+            ratios.append(one / other)
+    return len(ratios) >= _MIN_POINTS and all(_is_near(ratios[0], ratio) for ratio in ratios[1:])
+
+
+def _points(names: list[str]) -> list[dict[str, Any]]:
+    points: list[dict[str, Any]] = []
+    for index, (low, high) in enumerate(_RANGES):
+        rng = random.Random(index)
+        points.append({name: low + (high - low) * sympy.Rational(rng.randrange(1, 997), 997) for name in names})
+    # For what is defined for whole numbers alone.
+    points += [{name: sympy.Integer(start + 2 * i) for i, name in enumerate(names)} for start in (2, 3, 7)]
+    return points
+
+
+def _number_at(value: Any, point: Mapping[str, Any]) -> Any:
+    """The number a value has at a point, None where it has none that is finite."""
+    if isinstance(value, sympy.Rational):
+        return value
+    replacements = {symbol: point[symbol.name] for symbol in value.free_symbols}
+    try:
+        # xreplace is quick, but would replace the bound variable of a sum as well
+        placed = value.subs(replacements) if value.has(*_BOUND) else value.xreplace(replacements)
+        number = placed.evalf(_DIGITS)
+    except (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError):
+        return None
+    return number if number.is_number and number.is_finite and not number.free_symbols and _is_plain(number) else None
+
+
+def _is_plain(number: Any) -> bool:
+    real, imaginary = number.as_real_imag()
+    return isinstance(real, sympy.Float | sympy.Rational) and isinstance(imaginary, sympy.Float | sympy.Rational)
+
+
+def _is_near(first: Any, second: Any) -> bool:
+    return bool(abs(first - second) <= _NEAR * max(abs(first), abs(second)))
+
+
+def _is_nothing(first: Any, second: Any) -> bool:
+    return bool(abs(first) < _NOTHING and abs(second) < _NOTHING)
+
+
+def _is_real(number: Any) -> bool:
+    real, imaginary = number.as_real_imag()
+    return bool(abs(imaginary) <= _NEAR * abs(real))
+
+
+def _without_functions(value: Any) -> Any:
+    """A value whose functions without a definition (`f(2)`) are variables of that name."""
+    functions = value.atoms(AppliedUndef)
+    return (
+        value.xreplace({call: sympy.Symbol(str(call).replace(" ", "")) for call in functions}) if functions else value
+    )
