@@ -82,11 +82,23 @@ def shown(value: str | None, width: int | None = _WIDTH) -> str:
 
 def print_table(rows: Sequence[Sequence[object]]) -> None:
     """Print rows in columns: the first to the left, numbers to the right."""
-    widths = [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
+    widths = _widths(rows)
     for row in rows:
         cells = [str(cell).rjust(width) for cell, width in zip(row, widths, strict=True)]
         cells[0] = str(row[0]).ljust(widths[0])
         print("  " + "  ".join(cells))
+
+
+def print_columns(rows: Sequence[Sequence[object]]) -> None:
+    """Print rows in columns of texts."""
+    widths = _widths(rows)
+    for row in rows:
+        cells = [str(cell).ljust(width) for cell, width in zip(row, widths, strict=True)]
+        print(("  " + "  ".join(cells)).rstrip())
+
+
+def _widths(rows: Sequence[Sequence[object]]) -> list[int]:
+    return [max(len(str(cell)) for cell in column) for column in zip(*rows, strict=True)]
 
 
 def _print_bad(pairs: Pairs) -> None:
