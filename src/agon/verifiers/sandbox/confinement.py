@@ -17,23 +17,28 @@ from agon.verifiers.sandbox.linux import (
 _MIB = 2**20
 _MAX_FILE_MB = 16
 _MAX_OPEN_FILES = 64
-_MAX_THREADS = 64
+# Where calls are not filtered these may be processes, each with the whole memory limit.
+_MAX_THREADS, _MAX_PROCESSES = 64, 8
 # Recursion in C needs more than the usual 8 MiB; the kernel leaves a gap of 128 MiB for the main thread's stack.
 _STACK_MB = 64
 
 
 class Resources(NamedTuple):
-    """Limits of one process: address space in bytes in all, seconds of CPU time; threads of its user if they are counted alone."""
+    """Limits of one process: bytes of address space in all, and seconds of CPU time.
+
+    `is_alone` tells that no other process counts as its user's, `is_filtered` that it cannot start processes.
+    """
 
     address_space: int
     cpu_seconds: int
     is_alone: bool
+    is_filtered: bool
 
 
 class Bars(NamedTuple):
     """What a process is held to: the user to become (None: stay), the rule set of Landlock (-1: none), whether to filter calls.
 
-    `has_own_files` tells that it can write only to a file system of its own, `own_pid` as which process it sees itself (0: ask).
+    `has_own_files` tells that it can write only to a file system of its own.
     """
 
     program_id: int | None
@@ -55,7 +60,7 @@ def limit_resources(resources: Resources) -> None:
     _limit(resource.RLIMIT_CPU, resources.cpu_seconds)
     _limit(resource.RLIMIT_STACK, _STACK_MB * _MIB)
     if resources.is_alone:
-        _limit(resource.RLIMIT_NPROC, _MAX_THREADS)
+        _limit(resource.RLIMIT_NPROC, _MAX_THREADS if resources.is_filtered else _MAX_PROCESSES)
     _limit(resource.RLIMIT_AS, resources.address_space)
 
 

@@ -31,6 +31,7 @@ class FunctionSession:
         self._limits = limits
         self._end = end
         self._failure: ProgramFailed | None = None
+        self._is_ended = False
 
     def __enter__(self) -> FunctionSession:
         return self
@@ -77,8 +78,8 @@ class FunctionSession:
         if kind != b"R":
             try:
                 self._fail_for(kind, body, "")
-            except ProgramFailed as failure:
-                self._give_up(failure.kind, failure.message)
+            except ProgramFailed:
+                self.close()
                 raise
 
     def _ask(self, request: bytes) -> tuple[bytes, bytes]:
@@ -94,7 +95,9 @@ class FunctionSession:
         if size > self._limits.output_mb * _MIB:
             self._fail("output", f"a reply of more than {self._limits.output_mb} MB")
         self._await(HEADER.size + size)
-        reply = bytes(running.replies[HEADER.size : HEADER.size + size])
+        if len(running.replies) != HEADER.size + size:
+            self._fail("not plain", "it sent more than one reply")
+        reply = bytes(running.replies[HEADER.size :])
         return reply[:1], reply[1:]
 
     def _await(self, reply_size: int) -> None:
@@ -151,4 +154,6 @@ class FunctionSession:
 
     def _give_up(self, kind: FailureKind, message: str) -> None:
         self._failure = ProgramFailed(kind, message)
-        self._end("reply")
+        if not self._is_ended:
+            self._is_ended = True
+            self._end("reply")

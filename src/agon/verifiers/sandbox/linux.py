@@ -7,6 +7,7 @@ import os
 import platform
 import struct
 import sys
+from contextlib import suppress
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
@@ -26,11 +27,13 @@ _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 22, 2
 _SECURE_BITS = 0b1110_1111
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _CAPABILITY_VERSION_3 = 0x2008_0522
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 
 # Numbers on x86_64, then on aarch64.
 _NUMBERS = {
     "pivot_root": (155, 41),
     "capset": (126, 91),
+    "keyctl": (250, 219),
     "mount_setattr": (442, 442),
     "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445),
@@ -78,6 +81,12 @@ def restrict_mount(target: str, flags: int, *, is_recursive: bool) -> None:
     attributes = struct.pack("=QQQQ", flags, 0, 0, 0)
     how = _AT_RECURSIVE if is_recursive else 0
     syscall("mount_setattr", _AT_FDCWD, target.encode(), how, attributes, len(attributes))
+
+
+def forget_keys() -> None:
+    """Leave the kernel's keys of whoever started this process behind, where there are any."""
+    with suppress(OSError):
+        syscall("keyctl", _KEYCTL_JOIN_SESSION_KEYRING, 0)
 
 
 def die_with_parent() -> None:

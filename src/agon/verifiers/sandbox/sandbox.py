@@ -66,13 +66,13 @@ class Sandbox:
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env=_environment(),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
                 cwd="/",
             )
-        self.layers = [Layer(*layer) for layer in self._hear(_START_TIMEOUT_S)[0]["layers"]]
+        self.layers = [Layer(*layer) for layer in self._hear_layers(self._process)]
         if not self._is_unsafe_allowed and not is_isolated(self.layers):
             self.close()
             raise SandboxError(
@@ -168,11 +168,21 @@ class Sandbox:
             running.seconds,
         )
 
+    def _hear_layers(self, process: subprocess.Popen[bytes]) -> list[Any]:
+        assert process.stderr is not None, "the process was started with a pipe"
+        with process.stderr as errors:
+            try:
+                return self._hear(_START_TIMEOUT_S)[0]["layers"]
+            except SandboxError as error:
+                # It has ended: all that it had to say is there.
+                last = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+                raise SandboxError(f"{error}: {last}") if last else error from None
+
     def _hear(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:
         control = self._socket()
         control.settimeout(timeout_s)
         try:
-            data, files, _, _ = socket.recv_fds(control, 65_536, 8)
+            data, files, _, _ = socket.recv_fds(control, 65_536, 8, socket.MSG_CMSG_CLOEXEC)
         except TimeoutError:
             self.close()
             raise SandboxError(f"the sandbox did not answer within {timeout_s:g} s") from None

@@ -21,11 +21,13 @@ from typing import Any, NoReturn
 from agon.verifiers.sandbox import layers, private_root, program
 from agon.verifiers.sandbox.confinement import Bars, Resources, confine, limit_resources
 from agon.verifiers.sandbox.linux import (
+    CLONE_NEWIPC,
     CLONE_NEWPID,
     bar_capabilities,
     die_with_parent,
     forbid_dumps,
     forbid_new_privileges,
+    forget_keys,
     install_filter,
     setns,
     unshare,
@@ -48,8 +50,10 @@ class _Zygote:
 
     def __init__(self, control: socket.socket, left_out: list[str]) -> None:
         self._control = control
+        forget_keys()
         self._base_address_space = layers.address_space()
         self._entered = entered = layers.enter(left_out)
+        self._pid = os.getpid()
         self._has_files = layers.has(entered, "file system namespace")
         tried = entered.layers
         ruleset = layers.try_landlock(tried, left_out, has_private_root=self._has_files)
@@ -113,8 +117,12 @@ class _Zygote:
         try:
             _take_files([*files, tell])
             os.chdir(private_root.SCRATCH if self._has_files else "/")
+            if layers.has(self._entered, "ipc namespace") and not self._bars.is_filtered:
+                unshare(CLONE_NEWIPC)  # so that no shared memory stays for the next program
             limit_resources(self._resources(job["memory_mb"], job["cpu_s"]))
             confine(self._bars)
+            if self._entered.pid_namespace < 0 and os.getppid() != self._pid:
+                os._exit(1)  # the parent was gone before its end could be watched
             os.closerange(_NUM_FILES + 1, 4096)
             os.close(_NUM_FILES)
         except BaseException as error:
@@ -124,7 +132,10 @@ class _Zygote:
         program.main(is_run=job["is_run"], max_reply_bytes=job["max_reply_bytes"])
 
     def _resources(self, memory_mb: int, cpu_seconds: int) -> Resources:
-        return Resources(self._base_address_space + memory_mb * 2**20, cpu_seconds, self._entered.has_own_ids)
+        is_filtered = layers.has(self._entered, "seccomp")
+        return Resources(
+            self._base_address_space + memory_mb * 2**20, cpu_seconds, self._entered.has_own_ids, is_filtered
+        )
 
     def _introduce(self, watched: int) -> None:
         """Hand over what the owner needs to watch the process: a file that tells its end, and where there are, its statistics."""
