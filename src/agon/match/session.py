@@ -12,6 +12,7 @@ import torch
 
 from agon.config import RolloutSettings, Settings
 from agon.errors import ConfigError
+from agon.match.engines import open_engine, start_host
 from agon.model.base import Base, load_base
 from agon.model.checkpoint import load_adapters
 from agon.model.pair import AdapterPair
@@ -19,7 +20,6 @@ from agon.prompts.builder import PromptBuilder
 from agon.prompts.summary import summarize
 from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary
 from agon.rollout.engine import Engine
-from agon.rollout.torch_engine import TorchEngine
 from agon.seeding import numpy_rng
 from agon.tasks.data import DroppedRow
 from agon.tasks.loader import drop_long
@@ -29,6 +29,7 @@ from agon.verifiers.registry import open_verifiers
 # Below this size a second thread costs more than it computes (QUICKSTART: one thread samples 20k tokens/s, two 8k).
 _ONE_THREAD_BELOW_PARAMETERS = 5_000_000
 _NUM_PROBES = 8
+_MAX_PROBE_TOKENS = 256
 
 
 class Checker(Verifier, Protocol):
@@ -55,7 +56,8 @@ class Prompter(Protocol):
 class Session:
     """An open engine with its prompts and checkers. A context manager: leaving it ends worker processes.
 
-    `versions` says how many steps each adapter has taken, for the check that the engine sampled from the present one.
+    `versions` says how many steps each adapter has taken, for the check that the engine sampled from the present one, or from one at
+    most `max_lag` steps older.
     """
 
     engine: Engine
@@ -64,6 +66,7 @@ class Session:
     style: AnswerStyle
     tokenizer: Any
     pair: AdapterPair | None = None
+    max_lag: int = 0
 
     @property
     def versions(self) -> Mapping[str | None, int]:
@@ -103,18 +106,20 @@ def open_session(settings: Settings, *, problems: Sequence[Problem] = (), checkp
     limit_threads(base)
     prompts = _prompt_builder(settings, base)
     probes = _probe_prompts(prompts, problems, settings.train.seed)
+    host = start_host(settings, base)
     # What a checkpoint will fill needs no calibrated noise first.
     adapter = settings.adapter.model_copy(update={"init": "standard"}) if checkpoint else settings.adapter
     pair = AdapterPair.create(base, adapter, seed=settings.train.seed, probe_prompts=probes)
     if checkpoint is not None:
         load_adapters(pair, checkpoint)
     return Session(
-        engine=TorchEngine(pair, max_rows=settings.rollout.max_rows),
+        engine=open_engine(settings.rollout, pair, host, probe=probes[0][:_MAX_PROBE_TOKENS] if probes else ()),
         prompts=prompts,
         verifiers=open_verifiers(settings.verifier),
         style=settings.task.answer_style,
         tokenizer=base.tokenizer,
         pair=pair,
+        max_lag=settings.rollout.max_adapter_lag,
     )
 
 
@@ -123,7 +128,7 @@ def open_base_session(settings: Settings) -> Session:
     base = load_base(settings.model)
     limit_threads(base)
     return Session(
-        engine=TorchEngine(base, max_rows=settings.rollout.max_rows),
+        engine=open_engine(settings.rollout, base, start_host(settings, base)),
         prompts=_prompt_builder(settings, base),
         verifiers=open_verifiers(settings.verifier),
         style=settings.task.answer_style,

@@ -39,11 +39,13 @@ def check_completions(
     requests: Sequence[Request],
     completions: Sequence[Completion],
     versions: Mapping[str | None, int] | None = None,
+    *,
+    max_lag: int = 0,
 ) -> None:
     """Refuse answers that do not fit their requests.
 
-    `versions` says how many optimiser steps each adapter has taken; an engine that sampled from an older or newer one is caught
-    here, before a gradient is computed from it. An adapter that it does not name is not compared.
+    `versions` says how many optimiser steps each adapter has taken; an engine that sampled from one more than `max_lag` steps older,
+    or from a newer one, is caught here, before a gradient is computed from it. An adapter that it does not name is not compared.
 
     Raises:
         EngineError: completions missing, ids and logprobs of different length, a logprob that is no logprob, another adapter
@@ -55,7 +57,7 @@ def check_completions(
         )
     for index, (request, completion) in enumerate(zip(requests, completions, strict=True)):
         _check_tokens(index, request, completion)
-        _check_adapter(index, request, completion, versions or {})
+        _check_adapter(index, request, completion, versions or {}, max_lag)
 
 
 def _check_tokens(index: int, request: Request, completion: Completion) -> None:
@@ -76,15 +78,18 @@ def _check_tokens(index: int, request: Request, completion: Completion) -> None:
             )
 
 
-def _check_adapter(index: int, request: Request, completion: Completion, versions: Mapping[str | None, int]) -> None:
+def _check_adapter(
+    index: int, request: Request, completion: Completion, versions: Mapping[str | None, int], max_lag: int
+) -> None:
     if completion.adapter != request.adapter:
         raise EngineError(
             f"completion {index} was sampled from adapter {completion.adapter!r}, but {request.adapter!r} was asked for: "
             "check how the engine routes adapters"
         )
     wanted = versions.get(request.adapter)
-    if wanted is not None and completion.adapter_version != wanted:
+    if wanted is not None and not 0 <= wanted - completion.adapter_version <= max_lag:
+        allowed = f" (rollout.max_adapter_lag allows {max_lag})" if max_lag else ""
         raise EngineError(
-            f"the engine has version {completion.adapter_version} of adapter {request.adapter!r}, the trainer {wanted}: "
+            f"the engine has version {completion.adapter_version} of adapter {request.adapter!r}, the trainer {wanted}{allowed}: "
             "new weights did not reach the engine before sampling"
         )

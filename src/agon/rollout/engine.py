@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, runtime_checkable
 
 from agon.records import Completion, Request
 
 OnFinish = Callable[[int, Completion], None]
+Grow = Callable[[int, Completion], Iterable[Request]]
 
 
 class Engine(Protocol):
@@ -30,4 +31,24 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back what the engine holds."""
+        ...
+
+
+@runtime_checkable
+class GrowingEngine(Engine, Protocol):
+    """An engine whose batches may grow while they run, so that a challenge need not wait for the last draft."""
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether they may, with the adapters served as they are."""
+        ...
+
+    def grow(self, requests: Sequence[Request], grow: Grow, *, adapters: Sequence[str | None]) -> list[Completion]:
+        """Sample the requests and all that `grow(index, completion)` returns as each ends; `adapters` are those they may ask for.
+
+        An added request's index is the number of requests before it. Completions come in the order of the indexes.
+
+        Raises:
+            EngineError: as `generate`.
+        """
         ...

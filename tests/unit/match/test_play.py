@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import threading
+
 import pytest
 
-from agon.errors import EngineError
+from agon.errors import EngineError, VerifierError
 from agon.match.lineups import lineup_for
 from agon.match.play import Sampling, play
 from agon.prompts.withhold import WITHHELD
@@ -139,3 +141,83 @@ def test_drafts_and_challenges_keep_their_own_caps(make_session):
         (50, 0.6, 0.9),
         (70, 0.6, 0.9),
     ]
+
+
+class GrowingScript:
+    """A scripted engine whose batches grow, and whose requests end in an order of its own."""
+
+    can_grow = True
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.context_length = inner.context_length
+        self.asked_adapters = None
+
+    def generate(self, requests, on_finish=None):
+        return self.inner.generate(requests, on_finish)
+
+    def grow(self, requests, grow, *, adapters):
+        self.asked_adapters = set(adapters)
+        everything, done, waiting = list(requests), {}, list(range(len(requests)))
+        while waiting:
+            index = waiting.pop(len(waiting) // 2)
+            (done[index],) = self.inner.generate([everything[index]])
+            added = list(grow(index, done[index]))
+            waiting += range(len(everything), len(everything) + len(added))
+            everything += added
+        return [done[index] for index in range(len(everything))]
+
+    def close(self):
+        self.inner.close()
+
+
+@pytest.mark.parametrize("lineup", [CASCADE, lineup_for("moa", adapter="A", num_drafts=3)])
+def test_challenges_that_join_as_drafts_end_give_the_same_matches(make_session, lineup):
+    def script(prompt, request):
+        return _tagged(f"n{request.seed % 997}", "2" if request.seed % 3 else "3")
+
+    staged, _ = make_session(script)
+    wanted = _run(staged, [ONE, TWO], lineup, samples=4)
+    session, engine = make_session(script)
+    session.engine = GrowingScript(engine)
+    assert _run(session, [ONE, TWO], lineup, samples=4) == wanted
+    assert session.engine.asked_adapters == {*lineup.drafters, lineup.challenger}
+    # A challenge is sampled before the last draft is.
+    kinds = ["|" in chr_text(request) for request in engine.requests]
+    assert kinds.index(True) < len(kinds) - 1 - kinds[::-1].index(False)
+
+
+def chr_text(request):
+    return "".join(chr(token) for token in request.prompt_ids)
+
+
+def test_a_completion_is_checked_while_others_are_still_sampled(make_session):
+    checked = threading.Event()
+    session, engine = make_session(lambda prompt, request: _tagged("s", "2"))
+    own_verify, own_generate = session.verifiers.verify, engine.generate
+
+    def verify(pairs, style):
+        checked.set()
+        return own_verify(pairs, style)
+
+    def generate(requests, on_finish=None):
+        first = own_generate(requests[:1], on_finish)
+        assert checked.wait(10), "the first completion was not checked before the second was sampled"
+        rest = own_generate(requests[1:], lambda index, completion: on_finish(index + 1, completion))
+        return first + rest
+
+    session.verifiers.verify, engine.generate = verify, generate
+    ((match, other),) = _run(session, [ONE], Lineup(drafters=("A",)), samples=2)
+    assert match.final.is_correct
+    assert other.final.is_correct
+
+
+def test_a_checker_that_raises_stops_the_match(make_session):
+    session, _ = make_session(lambda prompt, request: _tagged("s", "2"))
+
+    def verify(pairs, style):
+        raise VerifierError("the checker is gone")
+
+    session.verifiers.verify = verify
+    with pytest.raises(VerifierError, match="gone"):
+        _run(session, [ONE], CASCADE)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -20,6 +23,8 @@ from agon.config import AdapterSettings
 from agon.model.base import Base, BaseIdentity, wrap_model
 from agon.model.pair import AdapterPair
 from agon.records import Completion, Request
+from agon.rollout.vllm_options import ServerOptions
+from agon.rollout.vllm_server import VllmServer
 
 VOCAB = 48
 EOS = 1
@@ -202,5 +207,29 @@ def mixed_requests() -> Callable[..., list[Request]]:
             for number, prompt in enumerate(prompts)
             for adapter in adapters
         ]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def fake_vllm() -> ModuleType:
+    """The stand-in for vLLM beside this file."""
+    spec = importlib.util.spec_from_file_location("fake_vllm", Path(__file__).with_name("fake_vllm.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def make_server(make_base, fake_vllm, monkeypatch) -> Callable[..., VllmServer]:
+    """Build a server over the stand-in; the base's family must be one whose layers are fused in the usual way."""
+
+    def make(family: str = "llama", *, context_length: int = 128, **options) -> VllmServer:
+        fake_vllm.install(monkeypatch)
+        engine = fake_vllm.FakeEngine(make_base(family).model, make_base(family).model, **options)
+        server_options = ServerOptions(Path("folder"), 4, context_length, 1 << 20, 0.5)
+        return VllmServer(engine, server_options, stop_ids=(EOS,))
 
     return make

@@ -1,0 +1,179 @@
+"""Sampling on one GPU: vLLM as it comes, and agon's engine over it with each way to serve two adapters, in one run.
+
+    python benchmarks/generation_gpu.py                          Qwen3-0.6B's shape with random weights, about 5 minutes
+    python benchmarks/generation_gpu.py --parts multi-lora       some of the parts: stock, bare, swapped, multi-lora
+
+Each part is a process of its own. Printed: start-up, tokens a second of one call with 512 and with 1,024 new tokens, of drafts
+followed by challenges (all drafts first, or challenges joining as drafts end; equal and lognormal lengths), adapter updates, and
+how far engine and learner logprobs are apart. Agon's engine always returns logprobs; stock vLLM is not asked for them.
+Lengths are set by each request's cap: random weights do not stop.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PARTS = ("stock", "bare", "swapped", "multi-lora")
+START = time.perf_counter()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--model", type=Path, help="a model folder; without it random weights")
+    parser.add_argument("--prompts", type=int, default=512)
+    parser.add_argument("--prompt-tokens", type=int, default=128)
+    parser.add_argument("--new-tokens", type=int, nargs="+", default=[512, 1024])
+    parser.add_argument("--swaps", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--out", type=Path, help="file for the numbers as JSON")
+    parser.add_argument("--one", choices=PARTS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if importlib.util.find_spec("vllm") is None:
+        print("generation_gpu.py needs vLLM and a CUDA device: nothing measured")
+        return
+    if options.one:
+        print("RESULT " + json.dumps(measure(options.one, options)), flush=True)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        options.model = options.model or random_model(Path(folder))
+        results = {part: in_process(part, options) for part in options.parts}
+    if options.out:
+        options.out.write_text(json.dumps(results, indent=1))
+    show(results)
+
+
+def in_process(part: str, options: argparse.Namespace) -> dict[str, Any]:
+    flags = ["--one", part, "--model", str(options.model), "--prompts", str(options.prompts)]
+    flags += ["--prompt-tokens", str(options.prompt_tokens), "--swaps", str(options.swaps)]
+    flags += ["--repeats", str(options.repeats), "--new-tokens", *map(str, options.new_tokens)]
+    done = subprocess.run([sys.executable, __file__, *flags], stdout=subprocess.PIPE, text=True, check=False)
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            return json.loads(line.removeprefix("RESULT "))
+    print(done.stdout[-3000:], file=sys.stderr)
+    return {"failed": done.returncode}
+
+
+def random_model(folder: Path) -> Path:
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.models.qwen3 import Qwen3Config
+
+    config = Qwen3Config(
+        vocab_size=151_936,
+        hidden_size=1024,
+        intermediate_size=3072,
+        num_hidden_layers=28,
+        num_attention_heads=16,
+        num_key_value_heads=8,
+        head_dim=128,
+        max_position_embeddings=40_960,
+        tie_word_embeddings=True,
+        initializer_range=0.04,
+        bos_token_id=151_643,
+        eos_token_id=151_645,
+    )
+    torch.manual_seed(0)
+    AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(folder)
+    return folder
+
+
+def measure(part: str, options: argparse.Namespace) -> dict[str, Any]:
+    return stock(options) if part == "stock" else ours(part, options)
+
+
+def prompts(options: argparse.Namespace, *, count: int, length: int, seed: int) -> list[tuple[int, ...]]:
+    import numpy as np
+
+    vocab = json.loads((options.model / "config.json").read_text())["vocab_size"]
+    return [tuple(row) for row in np.random.default_rng(seed).integers(0, vocab, (count, length)).tolist()]
+
+
+def stock(options: argparse.Namespace) -> dict[str, Any]:
+    os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
+    from vllm import LLM, SamplingParams
+
+    llm = LLM(
+        str(options.model),
+        skip_tokenizer_init=True,
+        gpu_memory_utilization=0.5,
+        max_num_seqs=options.prompts,
+        max_model_len=8192,
+        compilation_config={"cudagraph_capture_sizes": [1, 8, 64, 256, 512]},
+    )
+    result: dict[str, Any] = {"start_s": time.perf_counter() - START}
+    rows = [{"prompt_token_ids": list(row)} for row in prompts(options, count=options.prompts, length=options.prompt_tokens, seed=0)]
+    for new in options.new_tokens:
+        params = [SamplingParams(temperature=1.0, max_tokens=new, seed=i, detokenize=False) for i in range(len(rows))]
+        result[f"call_{new}"] = rate(lambda p=params: stock_tokens(llm.generate(rows, p, use_tqdm=False)), options)
+    return result
+
+
+def stock_tokens(outputs: list[Any]) -> int:
+    return sum(len(output.outputs[0].token_ids) for output in outputs)
+
+
+def rate(run: Callable[[], int], options: argparse.Namespace, *, warm: bool = True) -> float:
+    """Best tokens a second of some repeats, after one that is not counted."""
+    import torch
+
+    best = 0.0
+    for repeat in range(options.repeats + warm):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        tokens = run()
+        torch.cuda.synchronize()
+        if repeat or not warm:
+            best = max(best, tokens / (time.perf_counter() - started))
+    return best
+
+
+def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
+    from generation_gpu_parts import Part
+
+    one = Part(part, options.model, max_rows=options.prompts)
+    result: dict[str, Any] = {"start_s": time.perf_counter() - START, **one.started}
+    rows = prompts(options, count=options.prompts, length=options.prompt_tokens, seed=0)
+    for new in options.new_tokens:
+        result[f"call_{new}"] = rate(lambda n=new: one.call(rows, n, ("A",)), options)
+    if part == "multi-lora":
+        result["two_mixed"] = rate(lambda: one.call(rows, options.new_tokens[0], ("A", "B")), options)
+    if part != "bare":
+        half = rows[: len(rows) // 2]
+        for lengths in ("equal", "lognormal"):
+            result[f"stages_{lengths}"] = rate(lambda k=lengths: one.stages(half, k, is_growing=False), options)
+            if part == "multi-lora":
+                result[f"growing_{lengths}"] = rate(lambda k=lengths: one.stages(half, k, is_growing=True), options)
+        result |= one.updates(options.swaps)
+    result |= one.parity(rows[:64])
+    one.close()
+    return result
+
+
+def show(results: dict[str, dict[str, Any]]) -> None:
+    names = list(dict.fromkeys(name for result in results.values() for name in result))
+    print(f"{'':<34}" + "".join(f"{part:>14}" for part in results))
+    for name in names:
+        cells = [result.get(name) for result in results.values()]
+        print(f"{name:<34}" + "".join(f"{cell(value):>14}" for value in cells))
+
+
+def cell(value: Any) -> str:
+    if not isinstance(value, float):
+        return "" if value is None else str(value)
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+if __name__ == "__main__":
+    main()
