@@ -104,8 +104,18 @@ class TaskSettings(_Settings):
 class RolloutSettings(_Settings):
     """Sampling during training."""
 
-    engine: Literal["torch"] = "torch"
-    """Rollout engine."""
+    engine: Literal["auto", "torch", "vllm"] = "auto"
+    """Rollout engine; `auto` is vLLM where it is installed and the base is on a CUDA device and not tiny, else torch."""
+    vllm_adapters: Literal["auto", "swapped", "multi-lora"] = "auto"
+    """How vLLM serves the adapters: `swapped` writes one at a time into its weights, `multi-lora` computes them side by side;
+    `auto` takes what measured faster for the run's method and lengths."""
+    engine_memory_share: Share = 0.35
+    """Share of the free GPU memory that vLLM's key-value cache may take; it takes what `max_rows` full rows need if that is less."""
+    max_adapter_lag: Count = 0
+    """Optimiser steps by which the engine's adapter may be behind the learner's; beyond it the run stops."""
+    parity_every: Count = 20
+    """Steps between comparisons of engine and learner logprobs on a sample of the step's own completions; 0 compares at the start
+    only."""
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """Sampling temperature; the learner divides logits by it as well."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
