@@ -113,7 +113,10 @@ def stock(options: argparse.Namespace) -> dict[str, Any]:
         compilation_config={"cudagraph_capture_sizes": [1, 8, 64, 256, 512]},
     )
     result: dict[str, Any] = {"start_s": time.perf_counter() - START}
-    rows = [{"prompt_token_ids": list(row)} for row in prompts(options, count=options.prompts, length=options.prompt_tokens, seed=0)]
+    rows = [
+        {"prompt_token_ids": list(row)}
+        for row in prompts(options, count=options.prompts, length=options.prompt_tokens, seed=0)
+    ]
     for new in options.new_tokens:
         params = [SamplingParams(temperature=1.0, max_tokens=new, seed=i, detokenize=False) for i in range(len(rows))]
         result[f"call_{new}"] = rate(lambda p=params: stock_tokens(llm.generate(rows, p, use_tqdm=False)), options)
