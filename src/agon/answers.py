@@ -1,7 +1,7 @@
 r"""Where the reasoning ends, what the final answer is, and whether a completion is well-formed.
 
-Two answer styles: `tags` (`<think>…</think>` summary `<answer>…</answer>`) and `boxed` (`\boxed{…}`). One stage extracts, for
-every reader: verifiers, summaries and the report.
+Three answer styles: `tags` (`<think>…</think>` summary `<answer>…</answer>`), `boxed` (`\boxed{…}`) and `code` (a program in a fenced
+block, by the rules of `agon.code_text`). One stage extracts, for every reader: verifiers, summaries and the report.
 
 The rules:
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from agon.code_text import code_spans, extract_code, has_program_form
 from agon.records import AnswerStyle
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
@@ -64,7 +65,13 @@ def visible_text(text: str) -> str:
 def extract_answer(text: str, style: AnswerStyle) -> str | None:
     """Return the final answer as written, its wrapper removed, or None when there is none that is finished and not blank."""
     visible = visible_text(text)[-MAX_VISIBLE_CHARS:]
-    answer = _last_block(visible) if style == "tags" else _last_box(visible)
+    match style:
+        case "tags":
+            answer = _last_block(visible)
+        case "boxed":
+            answer = _last_box(visible)
+        case "code":
+            answer = extract_code(visible)
     return answer or None
 
 
@@ -75,7 +82,13 @@ def answer_spans(text: str, style: AnswerStyle) -> list[tuple[int, int]]:
     """
     start = reasoning_end(text)
     visible = text[start:]
-    spans = _block_spans(visible) if style == "tags" else [(box.start, box.end) for box in _boxes(visible)]
+    match style:
+        case "tags":
+            spans = _block_spans(visible)
+        case "boxed":
+            spans = [(box.start, box.end) for box in _boxes(visible)]
+        case "code":
+            spans = code_spans(visible)
     return [(start + first, start + last) for first, last in spans]
 
 
@@ -84,7 +97,7 @@ def format_score(text: str, style: AnswerStyle, *, is_truncated: bool) -> float:
 
     `tags`: reasoning closed exactly once, with nothing before it (the opening mark may stand in the prompt); then a summary that is
     not blank; then one answer block that is not blank, and nothing after it. The summary is part of the form because the rival
-    reads it. `boxed`: a finished box that is not blank after the reasoning.
+    reads it. `boxed`: a finished box that is not blank after the reasoning. `code`: after it, a closed block tagged as Python.
 
     Paper: arXiv:2607.07690 names a format reward on `<think>`/`<answer>`; its exact test is unknown, so this one is ours.
     """
@@ -94,6 +107,8 @@ def format_score(text: str, style: AnswerStyle, *, is_truncated: bool) -> float:
         return 0.0
     if style == "boxed":
         return 1.0
+    if style == "code":
+        return float(has_program_form(visible_text(text)[-MAX_VISIBLE_CHARS:]))
     before, closed, visible = text.partition(THINK_CLOSE)
     reasoning = before.lstrip().removeprefix(THINK_OPEN)
     summary, opened, rest = visible.partition(ANSWER_OPEN)

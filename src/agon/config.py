@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from agon.records import METHODS, NAMED_TASKS, AnswerStyle
+from agon.records import CODE_TASKS, METHODS, NAMED_TASKS, AnswerStyle
 
 # Beyond these, products and quotients of float32 numbers overflow or vanish.
 _SMALLEST, _LARGEST = 1e-18, 1e18
@@ -79,10 +79,11 @@ class TaskSettings(_Settings):
     """Column that holds the question; None takes the task's own."""
     answer_field: str | None = None
     """Column that holds the answer; None takes the task's own."""
-    verifier: Literal["auto", "expression", "numeric", "exact", "math"] = "auto"
+    verifier: Literal["auto", "expression", "numeric", "exact", "math", "code"] = "auto"
     """Program that checks answers; `auto` takes the task's own (`math` for custom data)."""
     answer_style: AnswerStyle = "tags"
-    """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>) or `boxed` (\\boxed{…})."""
+    """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>), `boxed` (\\boxed{…}), or `code` (a program
+    in a fenced block), which goes with tasks that are checked by running programs."""
     wording: Literal["plain-v1", "symbols-v1"] = "plain-v1"
     """Versioned wording of the draft and the challenge prompt; `symbols-v1` is the embedded base's own."""
     difficulty_min: float | None = None
@@ -284,6 +285,13 @@ class Settings(_Settings):
         elif self.task.path is None and self.task.hub is None and self.task.test_path is None:
             raise ValueError(
                 'task.name is "custom": set task.path or task.hub (or task.test_path alone, to measure only)'
+            )
+        is_code = self.task.verifier == "code" or (self.task.verifier == "auto" and self.task.name in CODE_TASKS)
+        if is_code != (self.task.answer_style == "code"):
+            which = "are programs" if is_code else "are not programs"
+            wanted = 'set it to "code"' if is_code else 'set it to "tags" or "boxed", or task.verifier to "code"'
+            raise ValueError(
+                f'task.answer_style is "{self.task.answer_style}", but the answers of {self.task.name} {which}: {wanted}'
             )
         if self.train.group_size < 2:
             raise ValueError(

@@ -13,20 +13,21 @@ from typing import Any, Literal
 Outcome = Literal["correct", "wrong", "unparsed", "truncated", "timeout", "error"]
 StopReason = Literal["stop", "length"]
 Role = Literal["drafter", "challenger"]
-AnswerStyle = Literal["tags", "boxed"]
+AnswerStyle = Literal["tags", "boxed", "code"]
 SummaryStyle = Literal["text", "tries"]
 Direction = Literal["a-b", "b-a"]
 
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
-ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed")
+ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed", "code")
 DIRECTIONS: tuple[Direction, ...] = ("a-b", "b-a")
 ADAPTERS = ("A", "B")
 
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
 METHODS = ("grpo", "cooperative", "agon")
 PROTOCOLS = ("single", "cascade", "self-cascade", "moa", "majority", "blind-second")
-VERIFIERS = ("expression", "numeric", "exact", "math")
-NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp")
+VERIFIERS = ("expression", "numeric", "exact", "math", "code")
+NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp", "humaneval", "mbpp", "code_contests")
+CODE_TASKS = ("humaneval", "mbpp", "code_contests")
 WORDINGS = ("plain-v1", "symbols-v1")
 
 
@@ -216,6 +217,7 @@ def to_json(record: Any) -> dict[str, Any]:
 __all__ = [
     "ADAPTERS",
     "ANSWER_STYLES",
+    "CODE_TASKS",
     "DIRECTIONS",
     "METHODS",
     "NAMED_TASKS",

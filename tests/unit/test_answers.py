@@ -105,10 +105,14 @@ def test_a_box_may_be_as_long_as_the_visible_text():
     assert extract_answer(rf"\boxed{{{long}}}", "boxed") == long
 
 
-@pytest.mark.parametrize("style", ["tags", "boxed"])
+@pytest.mark.parametrize("style", ["tags", "boxed", "code"])
 @pytest.mark.parametrize(
     "text",
     [
+        "```\n" * 40_000,
+        "```python\nx = 1\n" * 10_000,
+        "```" + " " * 200_000 + "x",
+        "def f(\n" * 20_000,
         r"\boxed{" * 40_000,
         r"\boxed{" * 20_000 + "}" * 20_000,
         "<answer>" * 40_000,
@@ -173,7 +177,23 @@ def test_format_of_boxed_is_a_finished_box_after_the_reasoning(text, score):
     assert format_score(text, "boxed", is_truncated=False) == score
 
 
-@pytest.mark.parametrize(("text", "style"), [(TAGS_FORM, "tags"), (r"\boxed{42}", "boxed")])
+CODE_FORM = "<think>hm\n```python\nx = 0\n```\n</think>\nSo:\n```python\nx = 1\n```"
+
+
+def test_a_program_is_read_from_the_visible_text_alone():
+    assert extract_answer(CODE_FORM, "code") == "x = 1\n"
+    assert [CODE_FORM[a:b] for a, b in answer_spans(CODE_FORM, "code")] == ["```python\nx = 1\n```"]
+    assert extract_answer(CODE_FORM.partition("So:")[0], "code") is None
+    assert extract_answer(CODE_FORM.partition("</think>")[0], "code") is None
+
+
+def test_format_of_code_is_a_closed_block_tagged_as_python_after_the_reasoning():
+    assert format_score(CODE_FORM, "code", is_truncated=False) == 1.0
+    assert format_score(CODE_FORM.removesuffix("```"), "code", is_truncated=False) == 0.0
+    assert format_score(CODE_FORM.partition("So:")[0], "code", is_truncated=False) == 0.0
+
+
+@pytest.mark.parametrize(("text", "style"), [(TAGS_FORM, "tags"), (r"\boxed{42}", "boxed"), (CODE_FORM, "code")])
 def test_a_truncated_completion_is_never_well_formed(text, style):
     assert format_score(text, style, is_truncated=False) == 1.0
     assert format_score(text, style, is_truncated=True) == 0.0

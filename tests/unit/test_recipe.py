@@ -60,6 +60,8 @@ def test_quickstart_recipes_differ_in_the_method_alone():
         ({"task": {"name": "gsm8"}}, ["task.name", "did you mean 'gsm8k'"]),
         ({"task": {"name": "custom"}}, ["task.path", "task.hub"]),
         ({"task": {"dev_share": 0.6, "test_share": 0.5}}, ["1.1", "leave a share"]),
+        ({"task": {"name": "mbpp"}}, ['task.answer_style is "tags"', "mbpp are programs", 'set it to "code"']),
+        ({"task": {"name": "gsm8k", "answer_style": "code"}}, ["gsm8k are not programs", '"tags" or "boxed"']),
     ],
 )
 def test_a_setting_that_cannot_be_used_is_refused_in_one_line(tree, words):

@@ -8,6 +8,7 @@ from typing import Any
 from agon.answers import extract_answer, visible_text
 from agon.countdown_text import parse_tries, withhold_hits
 from agon.prompts.withhold import WITHHELD, Withheld, is_readable, withhold_answer
+from agon.prompts.withhold_code import shows_code, withhold_code
 from agon.prompts.wordings import NO_SUMMARY
 from agon.records import AnswerStyle, Completion, Problem, Summary
 
@@ -27,21 +28,30 @@ def summarize(
     Units: `max_tokens` counts the challenger's tokens; the front is cut, since drafts end with what they established.
     """
     visible = "" if completion.is_truncated else visible_text(completion.text)[-_MAX_CHARS:].strip()
-    is_tries = problem.summary_style == "tries"
-    text, num_withheld, answer = (
-        _withhold_tries(problem, visible, style) if is_tries else withhold_answer(visible, style)
-    )
+    text, num_withheld, answer = _withhold(problem, visible, style)
     if _BLANK.fullmatch(text.replace(WITHHELD, "")):
         return Summary(NO_SUMMARY, is_empty=True, has_leak=False, num_withheld=num_withheld)
     shown, num_tokens = _cut(text.strip(), tokenizer, max_tokens)
     return Summary(
         text=shown,
         is_empty=False,
-        has_leak=_shows_a_hit(problem, shown) if is_tries else is_readable(shown, answer),
+        has_leak=_has_leak(problem, shown, answer, style),
         num_withheld=num_withheld,
         num_tokens=num_tokens,
         is_cut=len(shown) < len(text.strip()),
     )
+
+
+def _withhold(problem: Problem, visible: str, style: AnswerStyle) -> Withheld:
+    if problem.summary_style == "tries":
+        return _withhold_tries(problem, visible, style)
+    return withhold_code(visible, problem.question) if style == "code" else withhold_answer(visible, style)
+
+
+def _has_leak(problem: Problem, shown: str, answer: str | None, style: AnswerStyle) -> bool:
+    if problem.summary_style == "tries":
+        return _shows_a_hit(problem, shown)
+    return shows_code(shown, answer, problem.question) if style == "code" else is_readable(shown, answer)
 
 
 def _withhold_tries(problem: Problem, visible: str, style: AnswerStyle) -> Withheld:

@@ -29,6 +29,10 @@ _FORM: dict[AnswerStyle, str] = {
         "established, without the final answer. Then give the final answer alone between <answer> and </answer>."
     ),
     "boxed": r"Reason step by step, and put your final answer within \boxed{}.",
+    "code": (
+        "First reason step by step, in words. Then give the whole program in one block that starts with ```python and ends with "
+        "```. Only that block is read, and it is run as it stands."
+    ),
 }
 
 _ONE_RIVAL = (

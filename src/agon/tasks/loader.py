@@ -177,7 +177,7 @@ def _refuse_unusable(parts: Sequence[_Part], settings: TaskSettings) -> None:
             reasons.append(f"no row has a level ({' or '.join(LEVEL_COLUMNS)})")
         raise DataError(f"no problem is left of {source} ({'; '.join(reasons) or 'it has no rows'}): give usable rows")
     golds = {problem.gold for problem in problems}
-    if len(golds) == 1 and len(problems) > 1 and settings.name != "countdown-lite":
+    if len(golds) == 1 and golds != {""} and len(problems) > 1 and settings.name != "countdown-lite":
         raise DataError(
             f"all {len(problems)} problems of {source} have the answer {ascii(golds.pop())[:60]}: a constant answer would be right, "
             "so nothing can be learned; check task.answer_field"

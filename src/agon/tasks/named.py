@@ -36,4 +36,9 @@ NAMED: dict[str, NamedTask] = {
         question_columns=("question_concat", "question", "problem"),
         answer_columns=("Answer", "answer"),
     ),
+    # 164 functions, for evaluation.
+    "humaneval": NamedTask("openai/openai_humaneval", "code", train_split=None, test_split="test"),
+    # the 427 rows whose text and tests were checked by hand; `task.hub` with the configuration `full` reads all 974.
+    "mbpp": NamedTask("google-research-datasets/mbpp", "code", config="sanitized", test_split="test"),
+    "code_contests": NamedTask("deepmind/code_contests", "code", test_split="test"),
 }

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from agon.config import TaskSettings
 from agon.errors import ConfigError, DataError
 from agon.records import Problem
 from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS, NAMED, QUESTION_COLUMNS, NamedTask
+from agon.tasks.programs import CODE_COLUMNS, program_problem
 from agon.tasks.reader import open_file, open_hub
 from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, problem_of
-from agon.tasks.table import Table, listed
+from agon.tasks.table import Table, Values, listed
 
 
 class Sources(NamedTuple):
@@ -63,16 +65,26 @@ def read_problems(table: Table, settings: TaskSettings) -> Iterator[ReadRow]:
     Raises:
         ConfigError: a column that is needed is not there.
     """
-    columns = _columns(table, settings, NAMED.get(settings.name))
-    verifier = verifier_of(settings)
-    wanted = [columns.question, columns.answer, columns.level, *VERIFIER_COLUMNS.get(verifier, ())]
+    wanted, build = _reader_of(table, settings)
     for number, values, fault in table.read([name for name in wanted if name in table.columns]):
         try:
             if fault:
                 raise UnusableRow(fault)
-            yield ReadRow(number, problem_of(values, columns, task=settings.name, verifier=verifier))
+            yield ReadRow(number, build(values))
         except UnusableRow as unusable:
             yield ReadRow(number, None, str(unusable))
+
+
+def _reader_of(table: Table, settings: TaskSettings) -> tuple[Sequence[str | None], Callable[[Values], Problem]]:
+    """The columns that a row is read by, and what makes a problem of it."""
+    verifier = verifier_of(settings)
+    if verifier == "code":
+        fields = ("question_field", "answer_field")
+        refuse_unused(settings, fields, "code problems are read by the columns of their shape")
+        return CODE_COLUMNS, partial(program_problem, task=settings.name)
+    columns = _columns(table, settings, NAMED.get(settings.name))
+    wanted = [columns.question, columns.answer, columns.level, *VERIFIER_COLUMNS.get(verifier, ())]
+    return wanted, partial(problem_of, columns=columns, task=settings.name, verifier=verifier)
 
 
 def verifier_of(settings: TaskSettings) -> str:

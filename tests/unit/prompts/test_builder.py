@@ -48,7 +48,7 @@ def test_the_text_is_what_the_ids_decode_to(qwen_like, problem):
     assert "½ < 1? \U0001f600 \u2028" in prompt.text
 
 
-@pytest.mark.parametrize(("style", "mark"), [("tags", "<answer>"), ("boxed", r"\boxed{}")])
+@pytest.mark.parametrize(("style", "mark"), [("tags", "<answer>"), ("boxed", r"\boxed{}"), ("code", "```python")])
 def test_both_prompts_say_how_the_answer_is_marked(qwen_like, problem, style, mark):
     builder = plain(qwen_like, style)
     assert mark in builder.draft(problem).text

@@ -72,6 +72,15 @@ def test_special_characters_of_html_stay(summary_of):
     assert summary_of(r"if x < 3 & y > 2 then \boxed{42}").text == f"if x < 3 & y > 2 then {W}"
 
 
+def test_the_summary_of_a_program_is_the_words_around_it(summary_of):
+    program = "```python\ndef double(x):\n    return x + x + zero(x)\n```"
+    summary = summary_of(f"<think>{program}</think>Adding is enough.\n{program}\nDone.", style="code")
+    assert summary.text == f"Adding is enough.\n{W}\nDone."
+    assert (summary.is_empty, summary.has_leak, summary.num_withheld) == (False, False, 1)
+    assert summary_of(program, style="code").is_empty
+    assert summary_of(f"It is return x + x + zero(x).\n{program}", style="code").has_leak
+
+
 def test_tries_that_hit_are_withheld_and_failed_ones_stay(summary_of, countdown_problem):
     text = "<think>x</think>(a+b) =19 ; (a-b) *c =25 <answer>(a-b) *c</answer>"
     summary = summary_of(text, style="tags", problem=countdown_problem)

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agon.code_text import code_blocks, code_spans, extract_code, has_program_form, is_program
+
+FENCE = "```"
+PROGRAM = "def f():\n    return 1\n"
+PYTHON = f"{FENCE}python\n{PROGRAM}{FENCE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        pytest.param(f"{PROGRAM}{FENCE}", PROGRAM, id="bare code and a closing fence"),
+        pytest.param(f"{PROGRAM}{FENCE}\nThis returns one.", PROGRAM, id="bare code, a closing fence and words"),
+        pytest.param(f"{FENCE}def f():\n    return 1\n{FENCE}", PROGRAM, id="code on the line of the fence"),
+        pytest.param(f"{PYTHON}\nIt prints:\n{FENCE}text\nprint(1)\n{FENCE}", PROGRAM, id="a text block after it"),
+        pytest.param(f"{FENCE}python\nx = 1\n{FENCE}\nBetter:\n{PYTHON}", PROGRAM, id="two python blocks: the last"),
+        pytest.param(f"Here:\n{FENCE}python\n{PROGRAM}", PROGRAM, id="a fence that is never closed"),
+        pytest.param(
+            f"{FENCE}\nwords only\n{FENCE}\n{FENCE}\n{PROGRAM}{FENCE}", PROGRAM, id="no tag: the one that parses"
+        ),
+        pytest.param(
+            f"{FENCE}\n{PROGRAM}{FENCE}\n{FENCE}\nwords only\n{FENCE}", PROGRAM, id="the last one that parses"
+        ),
+        pytest.param(f"{FENCE}Python3\n{PROGRAM}{FENCE}", PROGRAM, id="a tag in other case"),
+        pytest.param(f"{FENCE}py title=a.py\n{PROGRAM}{FENCE}", PROGRAM, id="a tag with attributes"),
+        pytest.param(f"~~~python\n{PROGRAM}~~~", PROGRAM, id="tildes"),
+        pytest.param(f"1. so:\n   {FENCE}py\n   def f():\n       return 1\n   {FENCE}", PROGRAM, id="inside a list"),
+        pytest.param(f"{FENCE}python print(1){FENCE}", "print(1)\n", id="a block on one line"),
+        pytest.param(f"{FENCE}python\nthis is not ( python\n{FENCE}", "this is not ( python\n", id="a tag is believed"),
+        pytest.param(PROGRAM, PROGRAM, id="bare code alone"),
+        pytest.param(f"Here it is, from me:\n{PROGRAM}", PROGRAM, id="words, then bare code"),
+        pytest.param("Just add the two numbers.", None, id="words"),
+        pytest.param("42", None, id="a number"),
+        pytest.param(f"{FENCE}python\n\n{FENCE}", None, id="a blank block"),
+        pytest.param(f"{FENCE}cpp\nint main() {{}}\n{FENCE}", None, id="another language"),
+        pytest.param(f"{FENCE}\nno program\n{FENCE}", "no program\n", id="an untagged block that does not parse"),
+        pytest.param("", None, id="nothing"),
+    ],
+)
+def test_one_rule_finds_the_program(text, program):
+    assert extract_code(text) == program
+
+
+@pytest.mark.parametrize("text", ["hello", "3 + 4", "answer: done", '{"a": 1}', "ls -la", "name: f()  # no\nx ="])
+def test_what_does_nothing_is_no_program(text):
+    assert not is_program(text)
+
+
+@pytest.mark.parametrize("text", ["print(1)", "x = 1", "def f(): pass", "import math"])
+def test_what_does_something_is_a_program(text):
+    assert is_program(text)
+
+
+def test_taking_a_program_out_of_itself_changes_nothing():
+    program = extract_code(f"Words.\n{PYTHON}\nWords.")
+    assert extract_code(program) == program
+
+
+def test_only_a_closed_block_with_a_python_tag_has_the_form_that_was_asked_for():
+    assert has_program_form(f"Words.\n{PYTHON}")
+    assert not has_program_form(f"Words.\n{FENCE}python\n{PROGRAM}")
+    assert not has_program_form(f"{FENCE}\n{PROGRAM}{FENCE}")
+    assert not has_program_form(PROGRAM)
+    assert not has_program_form(f"{FENCE}python\n{FENCE}")
+
+
+def test_every_block_is_code_and_unfenced_code_reaches_to_the_end():
+    text = f"a\n{PYTHON}\nb\n{FENCE}text\n1\n{FENCE}\nc"
+    shown = [text[start:end] for start, end in code_spans(text)]
+    assert shown == [PYTHON, f"{FENCE}text\n1\n{FENCE}"]
+    bare = f"Words:\n{PROGRAM}{FENCE}\nmore"
+    assert [bare[start:end] for start, end in code_spans(bare)] == [f"{PROGRAM}{FENCE}\nmore"]
+    assert code_spans("only words") == []
+
+
+def test_a_fence_shorter_than_the_opening_one_does_not_close_it():
+    (block,) = code_blocks(f"{FENCE}`python\n{FENCE}\nx = 1\n{FENCE}`")
+    assert block.code == f"{FENCE}\nx = 1\n"
+    assert block.is_closed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 40_000 + "1",
+        "1" + "+1" * 20_000,
+        "(" * 40_000,
+        "lambda:" * 7_000 + "1",
+        "if 1:\n pass\n" + "elif 1:\n pass\n" * 3_000,
+        "a" + ".b" * 20_000,
+        "print(1)\n" * 10_000,
+        "\x00 = 1",
+        "x = '\ud800'",
+    ],
+)
+def test_what_python_cannot_parse_within_bounds_is_no_program_and_no_crash(text):
+    assert extract_code(text) is None
+
+
+@given(st.lists(st.sampled_from([FENCE, FENCE + "python", "~~~", "\n", "def f():\n    pass", " ", "x", "`", "\u2028"])))
+def test_spans_are_in_order_and_never_overlap(parts):
+    text = "".join(parts)
+    spans = code_spans(text)
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    assert all(first[1] <= second[0] for first, second in pairwise(spans))
