@@ -18,7 +18,15 @@ from agon.numerals import MIN_ROUNDED_DIGITS, only_number, read_number, same_num
 from agon.verifiers import reading
 from agon.verifiers.reading import readings
 from agon.verifiers.sets import is_same_whole
-from agon.verifiers.shape import Shape, has_remark, is_equation, read_shape, stated_value, without_remarks
+from agon.verifiers.shape import (
+    Shape,
+    equation_sides,
+    has_remark,
+    is_equation,
+    read_shape,
+    stated_value,
+    without_remarks,
+)
 from agon.verifiers.spelling import is_same_text, is_words, latex_spelling, number_in_base, plain_spelling
 from agon.verifiers.units import are_other_units, split_unit
 from agon.verifiers.values import is_rounded, is_same_value
@@ -85,10 +93,13 @@ def _is_raised_here(error: Exception) -> bool:
     return trace is None or str(trace.tb_frame.f_globals.get("__name__", "")).startswith("agon.")
 
 
-def can_be_read(text: str) -> bool:
-    """Tell whether a text that is not words has a value in each of its parts."""
+def can_be_read(text: str) -> Comparison:
+    """Tell whether a text has a value as a whole, or in each of its parts."""
     latex = latex_spelling(text)
-    return number_in_base(text) is not None or _is_readable(read_shape(latex)) or bool(readings(latex))
+    is_readable = number_in_base(text) is not None or _is_readable(read_shape(latex)) or bool(readings(latex))
+    if is_readable:
+        return Comparison("correct", "can be read")
+    return Comparison("unparsed", "is no formula that can be read as a whole")
 
 
 def _compare_shapes(gold: str, answer: str) -> Comparison:
@@ -206,7 +217,11 @@ def _is_same_leaf(wanted: Shape, found: Shape) -> bool:
             return False
         answer = stated
     elif is_equation(gold) and not is_equation(answer):
-        return False
+        # `7 = 11a+c` asks for the equation, `AB = 7` for the value
+        stated = stated_value(gold) if re.match(r"[^\d=]*[A-Za-z]", gold) else None
+        if stated is None:
+            return False
+        gold = stated
     one, other = _FUNCTION.fullmatch(wanted.name), _FUNCTION.fullmatch(found.name)
     letters = {other[2]: one[2]} if one and other and one[2] != other[2] else {}
     return _is_same_formula(_in_radians(gold, answer), _in_radians(answer, gold), letters)
@@ -286,4 +301,6 @@ def _units(wanted: Shape, found: Shape) -> list[tuple[str, str]]:
 def _is_readable(shape: Shape) -> bool:
     if shape.parts:
         return all(_is_readable(part) for part in shape.parts)
+    if sides := equation_sides(shape.text):
+        return all(bool(readings(side)) for side in sides) or bool(readings(shape.text))
     return is_words(shape.text) or read_number(shape.text) is not None or bool(readings(shape.text))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agon.records import Problem, Verdict
 
@@ -40,10 +40,12 @@ def check_expression(problem: Problem, answer: str) -> Verdict:
     `problem.details` holds `numbers`, `target` and, if other than 0 and 32, `smallest` and `largest`, the bounds of every value on
     the way. The expression counts as it is written: `1+2+3` adds from the left, and `*` binds before `+` and `-`.
     """
-    details = problem.details
-    numbers, target = [int(number) for number in details["numbers"]], int(details["target"])
-    limits = _Limits(int(details.get("smallest", SMALLEST_VALUE)), int(details.get("largest", LARGEST_VALUE)))
-    shown = answer.strip()
+    details, shown = problem.details, answer.strip()
+    try:
+        numbers, target = [_whole(number) for number in details["numbers"]], _whole(details["target"])
+        limits = _Limits(_whole(details.get("smallest", SMALLEST_VALUE)), _whole(details.get("largest", LARGEST_VALUE)))
+    except (KeyError, TypeError, ValueError) as error:
+        return Verdict("error", 0.0, f"the problem has no whole numbers and target: {error}"[:200], shown, problem.gold)
     try:
         parser = _Parser(_tokens(shown.translate(_SIGNS)), numbers, limits)
         value = parser.read_all()
@@ -55,6 +57,13 @@ def check_expression(problem: Problem, answer: str) -> Verdict:
     if value != target:
         return Verdict("wrong", 0.0, f"comes to {value}, not {target}", shown, problem.gold)
     return Verdict("correct", 1.0, f"comes to {target}", shown, problem.gold)
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if number != value and str(number) != str(value).strip():
+        raise ValueError(f"{value!r} is no whole number")
+    return number
 
 
 def _check_use(used: Sequence[int], numbers: Sequence[int]) -> None:

@@ -16,8 +16,11 @@ from __future__ import annotations
 import re
 
 from agon.answers import ANSWER_OPEN, MAX_VISIBLE_CHARS, answer_spans, extract_answer, visible_text
+from agon.records import AnswerStyle
 
 MAX_STATEMENT_CHARS = 300
+
+_STYLES: tuple[AnswerStyle, ...] = ("boxed", "tags")
 
 _PHRASE = re.compile(
     r"####[ \t]{0,4}"
@@ -38,14 +41,15 @@ _VERB = re.compile(r"(?<![A-Za-z\\])(?:is|are|equals|be)(?![A-Za-z])(?:\s(?:exac
 def stated_answer(text: str) -> str | None:
     """Return what a foreign text states as its answer, None when it states nothing or its last box is unfinished."""
     visible = visible_text(text)[-MAX_VISIBLE_CHARS:]
-    marks = [(span, style) for style in ("boxed", "tags") for span in answer_spans(visible, style)]
-    last_mark, style = max(marks, default=((-1, -1), "boxed"))
-    phrase = next(reversed([match for match in _PHRASE.finditer(visible) if match.start() >= last_mark[1]]), None)
+    ends = [end for style in _STYLES for _, end in answer_spans(visible, style)]
+    phrase = next(
+        reversed([match for match in _PHRASE.finditer(visible) if match.start() >= max(ends, default=0)]), None
+    )
     stated = _stated(visible, phrase.end()) if phrase else None
     if stated is not None:
         return stated
-    if marks:
-        return extract_answer(visible, "tags" if ANSWER_OPEN in visible else style)
+    if ends:
+        return extract_answer(visible, "tags" if ANSWER_OPEN in visible else "boxed")
     conclusions = list(_CONCLUSION.finditer(visible))
     return _stated(visible, conclusions[-1].end()) if conclusions else None
 

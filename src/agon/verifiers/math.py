@@ -13,7 +13,7 @@ from agon.config import VerifierSettings
 from agon.numerals import read_number, same_number
 from agon.records import Verdict
 from agon.verifiers.pool import Reply, WorkerPool, module_command
-from agon.verifiers.spelling import MAX_CHARS, is_same_text
+from agon.verifiers.spelling import MAX_CHARS, is_same_text, is_words
 
 _MAX_REMEMBERED = 50_000
 _SURE = ("correct", "wrong", "unparsed")
@@ -53,9 +53,7 @@ class MathChecker:
     def _compare(self, pairs: list[Pair]) -> list[Reply]:
         with self._lock:
             if self._pool is None:
-                limits = self._settings
-                command = module_command("agon.verifiers.worker", limits.memory_mb, limits.timeout_s)
-                self._pool = WorkerPool(command, timeout_s=limits.timeout_s, workers=limits.workers)
+                self._pool = open_math_pool(self._settings)
             pool = self._pool
         return pool.ask(pairs)
 
@@ -67,13 +65,24 @@ class MathChecker:
             self._remembered.update(verdicts)
 
 
+def open_math_pool(settings: VerifierSettings) -> WorkerPool:
+    """Open the processes that compare: each message is a gold and an answer, or a gold and None to ask if it can be read."""
+    command = module_command("agon.verifiers.worker", settings.memory_mb, settings.timeout_s)
+    return WorkerPool(command, timeout_s=settings.timeout_s, workers=settings.workers)
+
+
 def check_plainly(gold: str, answer: str) -> Verdict | None:
-    """Decide without a worker process where that can be done exactly: equal texts, two plain numbers, an answer too long."""
+    """Decide without a worker process where that can be done exactly: equal texts, words, two plain numbers, a text too long."""
     if len(answer) > MAX_CHARS:
         reason = f"the answer has {len(answer)} characters; more than {MAX_CHARS} are not read"
         return Verdict("unparsed", 0.0, reason, answer[:MAX_CHARS], gold)
+    if len(gold) > MAX_CHARS:
+        reason = f"the gold answer has {len(gold)} characters; more than {MAX_CHARS} are not read"
+        return Verdict("error", 0.0, reason, answer, gold[:MAX_CHARS])
     if is_same_text(gold, answer):
         return Verdict("correct", 1.0, "same text", answer, gold)
+    if is_words(gold):
+        return Verdict("wrong", 0.0, "other words", answer, gold)
     first, second = read_number(gold), read_number(answer)
     if first is None or second is None:
         return None

@@ -23,6 +23,11 @@ _CASE_MATTERS = ConversionConfig(lowercase_symbols=False)
 _BARE_ARGUMENT = re.compile(
     r"(\\(?:sin|cos|tan|cot|sec|csc|ln|log)(?:\s?\^\s?(?:\{-?\d{1,3}\}|\d))?)\s+([A-Za-z])\s?(?=\\(?:cdot|times))"
 )
+# The grammar takes a bare `e` for no exponent, and no command without braces for a part of a fraction.
+_BARE_E = re.compile(r"\^\s?e(?![A-Za-z])")
+_BARE_FRACTION = re.compile(
+    r"\\frac\s?(\\(?:pi|theta|alpha|beta)|\d|[A-Za-z])\s?(\\(?:pi|theta|alpha|beta)(?![A-Za-z])|\d|[A-Za-z])"
+)
 
 
 class Reading(NamedTuple):
@@ -64,7 +69,8 @@ def _parse(text: str) -> Any:
     if not text or "__" in text:
         return None
     is_percent = text.endswith(r"\%")
-    latex = _BARE_ARGUMENT.sub(r"\1(\2)", normalize_latex(text.removesuffix(r"\%"), _CONFIG))
+    latex = normalize_latex(_BARE_FRACTION.sub(r"\\frac{\1}{\2}", text.removesuffix(r"\%")), _CONFIG)
+    latex = _BARE_E.sub("^{e}", _BARE_ARGUMENT.sub(r"\1(\2)", latex))
     is_real = not math_verify_parser.should_treat_as_complex(latex)
     try:
         parsed: Any = latex2sympy(

@@ -25,6 +25,8 @@ def is_same_whole(wanted: Shape, found: Shape) -> bool:
     if bool(wanted.name) != bool(found.name) and not ("=" in first and "=" in second):
         first, second = wanted.text, found.text
     one, other = _set(wanted, first), _set(found, second)
+    if isinstance(one, sympy.Expr) or isinstance(other, sympy.Expr):
+        return False  # a number is no relation: 4 is not 2x = 4
     return one is not None and other is not None and is_same_set(one, other)
 
 
@@ -51,7 +53,8 @@ def _set(shape: Shape, text: str) -> Any:
 def _joined(parts: list[Any], glue: str) -> Any:
     """The union of numbers, sets and relations; relations joined by `and` hold at once."""
     sets = [_one_set(part) for part in parts]
-    if any(part is None for part in sets):
+    letters = {symbol.name for part in parts for symbol in part.free_symbols}
+    if any(part is None for part in sets) or len(letters) > 1:
         return None
     are_relations = all(isinstance(part, sympy.core.relational.Relational | sympy.And) for part in parts)
     return sympy.Intersection(*sets) if glue == "and" and are_relations else sympy.Union(*sets)

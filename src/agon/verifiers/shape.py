@@ -91,23 +91,25 @@ def _without_remark(latex: str) -> str:
 
 def is_equation(text: str) -> bool:
     """Tell whether a text has an equals sign outside brackets, and no other relation."""
-    return _sides(text) is not None
+    return equation_sides(text) is not None
 
 
 def stated_value(equation: str) -> str | None:
     """Return the last side of an equation that states a value (`12+25 = 37`, `AB = 5`, `a+b = 256+37 = 293`).
 
-    None if the first side mixes letters and digits: `2x = 4` is a condition and not the value 4.
+    None if it is a condition: its first side mixes letters and digits (`2x = 4`), or letters come to zero (`ax+b = 0`).
     """
-    sides = _sides(equation)
+    sides = equation_sides(equation)
     if sides is None:
         return None
-    first = re.sub(r"\\[A-Za-z]+|[_^]\{?\w", "", sides[0])
-    is_mixed = bool(re.search(r"[A-Za-z]", first) and re.search(r"\d", first))
-    return None if is_mixed and len(sides) == 2 else sides[-1]
+    first = re.sub(r"\\[A-Za-z]+|[_^]\{?\w+\}?", "", sides[0])
+    has_letters, has_digits = re.search(r"[A-Za-z]", first), re.search(r"\d", first)
+    is_condition = has_letters and (has_digits or sides[-1] == "0") and len(sides) == 2
+    return None if is_condition else sides[-1]
 
 
-def _sides(text: str) -> list[str] | None:
+def equation_sides(text: str) -> list[str] | None:
+    """Return what stands around the equals signs outside brackets, None where there is none or another relation."""
     signs = [token for token, depth in _tokens(text) if depth == 0 and token.group() in "=<>"]
     if not signs or any(sign.group() != "=" or text[sign.start() - 1 : sign.start()] == "!" for sign in signs):
         return None
@@ -152,7 +154,7 @@ def _split_name(text: str) -> tuple[str, str]:
         return "", text[match.end() :]
     if match := _LABEL.match(text):
         return match[1].strip(), text[match.end() :]
-    sides = _sides(text)
+    sides = equation_sides(text)
     if sides is None or not all(sides):
         return "", text
     if _NAME.fullmatch(sides[0]):

@@ -44,7 +44,8 @@ _ROMAN_LETTER = re.compile(
 _ROMAN_INDEX = re.compile(r"(?<=_\{)\s?\\(?:mathrm|text|textrm)\s?\{([^{}]{1,20})\}\s?(?=\})")
 _SIZES = re.compile(r"\\(?:left|right|big|Big|bigg|Bigg|bigl|bigr|Bigl|Bigr)(?![A-Za-z])\s?")
 _SPACES = re.compile(r"\\[,;:!> ]|\\q?quad(?![A-Za-z])|~|\s+")
-_GAPS = re.compile(r"(?<!\\)\\[,;:!> ]|(?<!\\)\\q?quad(?![A-Za-z])|~")
+_NO_GAP = re.compile(r"(?<!\\)\\!|^\s*(?:\\approx(?![A-Za-z])|=)\s*")
+_GAPS = re.compile(r"(?<!\\)\\[,;:> ]|(?<!\\)\\q?quad(?![A-Za-z])|~")
 _GROUPED_LATEX = re.compile(r"(?<=\d)(?:\{,\}|,\s?\\!\s?|\\,|\\ )(?=\d{3}(?!\d))")
 _GROUPED_PLAIN = re.compile(r"(?<![\d.,\\])[1-9]\d{0,2}(?:,\d{3})+(?!\d|,\d)")
 _EXPONENT = re.compile(r"(?<![A-Za-z\d])(\d{1,400}(?:\.\d{1,400})?|\.\d{1,400})[eE]([+-]?\d{1,4})(?![A-Za-z\d])")
@@ -76,12 +77,12 @@ _FREE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)|(?<=\d)\s(?=\d{3}(?!\d))")
 
 
 def plain_spelling(text: str) -> str:
-    """Return the text without boxes, math delimiters, text wrappers, bold, extra spaces and the closing full stop."""
+    """Return the text without boxes, math delimiters, text wrappers, bold, extra spaces and a closing stop or comma."""
     text = _DELIMITERS.sub("", _in_latex_signs(unwrap_boxes(text)))
     for _ in range(3):
         text = _TEXT.sub(r"\1", text)
     text = _SPACES.sub(" ", _SIZES.sub("", text)).strip()
-    return text[:-1].rstrip() if text.endswith(".") else text
+    return text[:-1].rstrip() if text.endswith((".", ",", ";")) else text
 
 
 def same_signs(plain: str) -> str:
@@ -138,12 +139,12 @@ def latex_spelling(text: str) -> str:
     text = _DELIMITERS.sub("", _PYTHON_POWER.sub("^", text))
     text = _ROMAN_LETTER.sub(lambda match: match[1] or match[2], _ROMAN_INDEX.sub(r"\1", text))
     text = _PI.sub(r"\\pi ", _braced(_ROOT.sub(_root, text)))
-    text = _ungrouped(_GAPS.sub(" ", _GROUPED_LATEX.sub("", text)))
+    text = _ungrouped(_GAPS.sub(" ", _NO_GAP.sub("", _GROUPED_LATEX.sub("", text))))
     text = _EXPONENT.sub(r"\1 \\cdot 10^{\2}", _ORDINAL.sub("", text))
     text = _PERCENT.sub(r"\\%", _DEGREES.sub(r"^\\circ ", text))
     text = _BARE_DENOMINATOR.sub(r"\1{\2}", text)
     text = _SIZES.sub("", text).strip().rstrip("\\").rstrip()
-    text = text[:-1].rstrip() if text.endswith(".") else text
+    text = text[:-1].rstrip() if text.endswith((".", ",", ";")) else text
     condition = _SET_BUILDER.fullmatch(text)
     return condition[1].strip() if condition else text
 

@@ -1,4 +1,5 @@
 """The program of a checking process: reads one JSON line per pair of answers, writes one JSON line per comparison.
+An answer of null asks whether the gold answer can be read.
 
 Started with `python -m agon.verifiers.worker`. It gives itself its limits, says that it is ready once sympy is loaded, and ends when
 its standard input closes. It has no secrets in its environment, writes no file, and evaluates no text.
@@ -22,7 +23,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         limit_resources(memory_mb)
-        from agon.verifiers.compare import compare, forbid_evaluation
+        from agon.verifiers.compare import can_be_read, compare, forbid_evaluation
 
         forbid_evaluation()
     except Exception as error:
@@ -33,7 +34,7 @@ def main() -> None:
         gold, answer = json.loads(line)
         _set_alarm(timeout_s)
         try:
-            outcome, reason = compare(gold, answer)
+            outcome, reason = can_be_read(gold) if answer is None else compare(gold, answer)
         except MemoryError:
             outcome, reason = "timeout", f"needs more than {memory_mb} MB"
         except RecursionError:

@@ -9,6 +9,7 @@ import pytest
 from agon.answers import extract_answer
 from agon.config import VerifierSettings
 from agon.records import Completion, Problem
+from agon.verifiers.foreign import stated_answer
 from agon.verifiers.math import MathChecker
 from agon.verifiers.registry import open_verifiers
 
@@ -48,17 +49,37 @@ def test_verdicts_agree_with_the_labels_of_gsm8k_solutions():
 
 
 @pytest.mark.slow
-def test_verdicts_agree_with_the_labels_of_answer_pairs():
-    rows = [row for row in read("verifier_pairs") if row["tier"] == "core" and row["kind"] == "answer"]
-    checker = MathChecker(VerifierSettings())
+def test_verdicts_agree_with_the_labels_of_pairs_and_no_input_takes_longer_than_its_limit():
+    """Whole completions are read leniently, as `agon verify --pairs` does; labels of tier ambiguous are decided in docs/verdicts.md."""
+    rows = read("verifier_pairs")
+    checker = MathChecker(VerifierSettings(timeout_s=3.0))
     try:
-        golds = [extract_answer(row["gold"], "boxed") or row["gold"] for row in rows]
-        answers = [extract_answer(row["pred"], "boxed" if "boxed" in row["pred"] else "tags") for row in rows]
-        given = [answer or row["pred"] for row, answer in zip(rows, answers, strict=True)]
-        verdicts = checker.check(list(zip(golds, given, strict=True)))
+        verdicts = checker.check([(gold_of(row), answer_of(row)) for row in rows])
     finally:
         checker.close()
-    outcomes = [(verdict.is_correct, row["equal"]) for row, verdict in zip(rows, verdicts, strict=True)]
     assert not [verdict.reason for verdict in verdicts if verdict.outcome == "error"]
-    assert outcomes.count((True, False)) <= 2
-    assert outcomes.count((False, True)) <= 18
+    wrong = {tier: count_wrong(rows, verdicts, tier) for tier in ("core", "hard")}
+    # false positives, false negatives. Counted with math-verify 0.9.0 alone: (10, 35) and (1, 57).
+    assert wrong["core"][0] <= 2
+    assert wrong["core"][1] <= 18
+    assert wrong["hard"][0] == 0
+    assert wrong["hard"][1] < 57
+
+
+def gold_of(row):
+    stated = stated_answer(row["gold"]) if len(row["gold"]) > 200 else None
+    return extract_answer(row["gold"], "boxed") or stated or row["gold"]
+
+
+def answer_of(row):
+    text = row["pred"]
+    if row["kind"] == "completion":
+        return stated_answer(text) or ""
+    return extract_answer(text, "boxed" if "boxed" in text else "tags") or text
+
+
+def count_wrong(rows, verdicts, tier):
+    pairs = [
+        (verdict.is_correct, row["equal"]) for row, verdict in zip(rows, verdicts, strict=True) if row["tier"] == tier
+    ]
+    return pairs.count((True, False)), pairs.count((False, True))
