@@ -41,7 +41,7 @@ def confine_this_process(
         )
     if threading.active_count() > 1 or _num_threads() > 1:
         raise SandboxError("a process with several threads cannot be confined: confine it before it starts any")
-    extra = private_root.outermost([*readable, *(path for path in sys.path if Path(path).is_dir())])
+    extra = private_root.outermost([*readable, *_import_paths()])
     entered = layers.enter([*left_out, "process namespace"], readable=extra)
     tried = entered.layers
     has_root = layers.has(entered, "file system namespace")
@@ -69,6 +69,12 @@ def is_isolated_alone(tried: Sequence[Layer]) -> bool:
     return layers.is_isolated(
         [Layer("process namespace", True, "not needed"), *(layer for layer in tried if "process" not in layer.name)]
     )
+
+
+def _import_paths() -> list[str]:
+    # A relative path would stand for the working directory, which may hold anything.
+    paths = [Path(path) for path in sys.path]
+    return [str(path) for path in paths if path.is_absolute() and path != Path("/") and path.is_dir()]
 
 
 def _filter() -> None:

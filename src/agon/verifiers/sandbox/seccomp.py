@@ -10,6 +10,7 @@ import errno
 import platform
 import struct
 from collections.abc import Iterable
+from functools import lru_cache
 
 from agon.verifiers.sandbox.linux import MACHINES
 
@@ -70,6 +71,7 @@ _SIGNALLING_FCNTLS = (8, 10, 15, 1026)
 Instruction = tuple[int, int, int, int]
 
 
+@lru_cache(maxsize=4)
 def build_filter(own_pid: int, *, may_change_files: bool, may_pass_files: bool = False, machine: str = "") -> bytes:
     """Return the filter's instructions for a process that sees itself as `own_pid`."""
     machine = machine or platform.machine()

@@ -62,6 +62,8 @@ class _Zygote:
         layers.try_in_child(tried, "seccomp", left_out, _try_filter)
         layers.try_in_child(tried, "resource limits", left_out, lambda: limit_resources(self._resources(64, 2)))
         self._bars = Bars(entered.program_id, ruleset, layers.has(entered, "seccomp"), self._has_files)
+        if entered.pid_namespace >= 0:
+            build_filter(1, may_change_files=self._has_files)  # the same for all: built once, before they are forked
         forbid_dumps()
         bar_capabilities()
 
@@ -190,7 +192,7 @@ def main() -> None:
 
 def _forget_own_modules() -> None:
     """Leave a program the environment, the path and the modules of a fresh interpreter."""
-    own_root = str(Path(__file__).resolve().parents[4])
+    own_root = str(Path(__file__).resolve().parents[3])
     sys.path[:] = [path for path in sys.path if path != own_root or path in private_root.python_paths()]
     for name in [name for name in sys.modules if name.partition(".")[0] == "agon"]:
         del sys.modules[name]

@@ -110,7 +110,13 @@ def test_an_honest_program_passes_both_ways(sandbox):
 def test_namespaces_alone_contain_what_they_do_not_refuse():
     sandbox = Sandbox(is_unsafe_allowed=False, left_out=LAYERS["namespaces alone"])
     sandbox.start()
-    names = ("forks for ever", "leaves a daemon behind", "lets a grandchild hold its pipes", "kills its parent", "shares memory by name")
+    names = (
+        "forks for ever",
+        "leaves a daemon behind",
+        "lets a grandchild hold its pipes",
+        "kills its parent",
+        "shares memory by name",
+    )
     try:
         for attack in SCRIPTS:
             if attack["name"] in names:

@@ -1,0 +1,136 @@
+import time
+from collections import Counter, namedtuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agon.verifiers.sandbox.plain import MAX_DEPTH, NotPlainError, decode, encode
+
+MOST = 1 << 20
+KEYS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()) | st.binary(),
+    lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3),
+    max_leaves=5,
+)
+VALUES = st.recursive(
+    KEYS | st.complex_numbers(allow_nan=False),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4) | st.sets(KEYS, max_size=4),
+    max_leaves=15,
+)
+
+
+def same(one, other):
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    return one == other
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back_with_its_types(value):
+    assert same(decode(encode(value, max_bytes=MOST)), value)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_value_or_refused(data):
+    try:
+        decode(data)
+    except NotPlainError:
+        return
+
+
+@given(VALUES, st.integers(0, 10**6), st.integers(0, 255))
+def test_damaged_bytes_are_a_value_or_refused(value, where, byte):
+    data = bytearray(encode(value, max_bytes=MOST))
+    data[where % len(data)] = byte
+    try:
+        decode(bytes(data))
+    except NotPlainError:
+        return
+
+
+@given(VALUES)
+def test_cut_off_bytes_are_refused(value):
+    data = encode(value, max_bytes=MOST)
+    with pytest.raises(NotPlainError):
+        decode(data[:-1])
+    with pytest.raises(NotPlainError):
+        decode(data + b"N")
+
+
+class Equal(int):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = int.__hash__
+
+
+Pair = namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize("value", [Equal(), Pair(1, 2), object(), len, int, [Equal()], {"a": Equal()}], ids=repr)
+def test_a_value_is_taken_by_its_exact_type_only(value):
+    with pytest.raises(NotPlainError):
+        encode(value, max_bytes=MOST)
+
+
+def nested(levels):
+    value = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_depth_is_limited_on_both_sides():
+    deepest = encode(nested(MAX_DEPTH), max_bytes=MOST)
+    assert decode(deepest) == nested(MAX_DEPTH)
+    with pytest.raises(NotPlainError):
+        encode(nested(MAX_DEPTH + 1), max_bytes=MOST)
+    with pytest.raises(NotPlainError):
+        decode(b"l\1\0\0\0" + deepest)
+
+
+def test_size_is_limited_when_writing():
+    assert len(encode("x" * 100, max_bytes=200)) == 105  # a letter, four bytes of length, the text
+    with pytest.raises(NotPlainError):
+        encode("x" * 201, max_bytes=200)
+    with pytest.raises(NotPlainError):
+        encode([None] * 201, max_bytes=200)
+
+
+def test_a_length_that_lies_costs_nothing():
+    for tag in b"lteszbdi":
+        with pytest.raises(NotPlainError):
+            decode(bytes([tag]) + b"\xff\xff\xff\xff")
+
+
+def test_keys_that_collide_are_given_up_at_the_deadline():
+    # every multiple of 2 ** 61 - 1 has the hash 0: a set of 40,000 needs 800 million comparisons
+    data = encode([number * (2**61 - 1) for number in range(1, 40_000)], max_bytes=MOST)
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        decode(b"e" + data[1:], deadline=start + 0.2)
+    assert time.monotonic() - start < 2
+
+
+def test_repeated_keys_are_one():
+    item = encode(1, max_bytes=MOST)
+    assert decode(b"e\2\0\0\0" + item + item) == {1}
+    assert decode(b"d\4\0\0\0" + item + b"N" + item + b"T") == {1: True}
+
+
+def test_a_counter_is_one_again():
+    value = decode(encode(Counter("aab"), max_bytes=MOST))
+    assert type(value) is Counter
+    assert value.most_common(1) == [("a", 2)]
+
+
+def test_numbers_of_numpy_come_as_numbers():
+    numpy = pytest.importorskip("numpy")
+    assert decode(encode([numpy.float64(1.5), numpy.int32(2), numpy.bool_(True)], max_bytes=MOST)) == [1.5, 2, True]
+    with pytest.raises(NotPlainError):
+        encode(numpy.zeros(3), max_bytes=MOST)

@@ -1,0 +1,60 @@
+import os
+import time
+
+import pytest
+
+from agon.verifiers.sandbox.records import Limits
+from agon.verifiers.sandbox.running import Running
+
+
+@pytest.fixture
+def start(tmp_path):
+    made, writers = [], []
+
+    def begin(limits, *, waited_s, threads=1):
+        """A stand-in for a program that says nothing: what the kernel tells of it is in two files."""
+        (tmp_path / "schedstat").write_text(f"0 {int(waited_s * 1e9)} 7")
+        fields = ["S", *(str(number) for number in range(4, 20)), str(threads), "0"]
+        (tmp_path / "stat").write_text(f"1 (a (strange) name) {' '.join(fields)}")
+        end, writer = os.pipe()
+        writers.append(writer)
+        made.append(Running(limits, keeps_stdout=True))
+        files = [os.open(tmp_path / name, os.O_RDONLY) for name in ("schedstat", "stat")]
+        made[-1].started([end, *files])
+        return made[-1]
+
+    yield begin
+    for running in made:
+        running.close()
+    for writer in writers:
+        os.close(writer)
+
+
+def seconds_until_stopped(running):
+    begun = time.monotonic()
+    # the other ends of the pipes are closed, so nothing but the clock can end it
+    assert running.pump(reply_size=None) == "time"
+    return time.monotonic() - begun
+
+
+LIMITS = Limits(timeout_s=0.2, memory_mb=1, output_mb=1)
+
+
+def test_time_without_a_core_is_given_again(start):
+    assert seconds_until_stopped(start(LIMITS, waited_s=0.0)) == pytest.approx(0.2, abs=0.15)
+    assert seconds_until_stopped(start(LIMITS, waited_s=0.25)) >= 0.45
+
+
+def test_at_most_twice_the_limit_is_given_again(start):
+    # 0.2 + 2 x 0.2
+    assert seconds_until_stopped(start(LIMITS, waited_s=100.0)) == pytest.approx(0.6, abs=0.3)
+
+
+def test_threads_that_keep_each_other_waiting_get_nothing(start):
+    assert seconds_until_stopped(start(LIMITS, waited_s=100.0, threads=2)) == pytest.approx(0.2, abs=0.15)
+
+
+def test_where_nothing_is_told_nothing_is_given(start):
+    running = start(LIMITS, waited_s=100.0)
+    running._statistics = -1
+    assert seconds_until_stopped(running) == pytest.approx(0.2, abs=0.15)
