@@ -17,7 +17,7 @@ def syntax_fault(code: str) -> str | None:
     try:
         symtable.symtable(code, _FILE_NAME, "exec")
     except SyntaxError as error:
-        return f"{error.msg} (line {error.lineno})"
+        return f"{error.msg} (line {error.lineno})" if error.lineno else error.msg
     except (ValueError, MemoryError, RecursionError, OverflowError) as error:
         return type(error).__name__
     return None

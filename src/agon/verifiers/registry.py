@@ -10,6 +10,7 @@ from agon.answers import extract_answer
 from agon.config import VerifierSettings
 from agon.errors import VerifierError
 from agon.records import AnswerStyle, Completion, Problem, Verdict
+from agon.verifiers.code import CodeChecker
 from agon.verifiers.exact import check_exact
 from agon.verifiers.expression import check_expression
 from agon.verifiers.math import MathChecker
@@ -29,6 +30,7 @@ class Verifiers:
     def __init__(self, settings: VerifierSettings) -> None:
         self._max_error_share = settings.max_error_share
         self._math = MathChecker(settings)
+        self._code = CodeChecker(settings)
         self._counts: Counter[str] = Counter()
         self._last_error = ""
         self._lock = threading.Lock()
@@ -41,11 +43,26 @@ class Verifiers:
         verdicts = [
             _check(problem, completion, answer) for (problem, completion), answer in zip(pairs, answers, strict=True)
         ]
-        to_math = [(pairs[i][0].gold, answer) for i, answer in enumerate(answers) if answer and verdicts[i] is None]
-        checked = iter(self._check_math(to_math))
-        done = [next(checked) if verdict is None else verdict for verdict in verdicts]
+        checks = {"math": self._check_math, "code": self._check_code}
+        for name, check in checks.items():
+            waiting = [
+                (i, problem, answer)
+                for i, ((problem, _), answer) in enumerate(zip(pairs, answers, strict=True))
+                if answer is not None and verdicts[i] is None and problem.verifier == name
+            ]
+            checked = check([(problem, answer) for _, problem, answer in waiting]) if waiting else []
+            for (i, _, _), verdict in zip(waiting, checked, strict=True):
+                verdicts[i] = verdict
+        done = [verdict for verdict in verdicts if verdict is not None]
+        assert len(done) == len(pairs), "every pair has its verdict"
         self._count(done)
         return done
+
+    def verify_programs(self, jobs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
+        """Return one verdict for each (code problem, whole program), in order: nothing is extracted."""
+        verdicts = self._check_code(jobs)
+        self._count(verdicts)
+        return verdicts
 
     @property
     def outcome_counts(self) -> dict[str, int]:
@@ -67,8 +84,11 @@ class Verifiers:
         """Make sure that verdicts can be trusted.
 
         Raises:
-            VerifierError: of at least `MIN_CHECKS` checks, more than `verifier.max_error_share` failed by the checker's own fault.
+            VerifierError: of at least `MIN_CHECKS` checks, more than `verifier.max_error_share` failed by the checker's own fault; or
+                programs cannot be run on this machine at all.
         """
+        if self._code.refusal:
+            raise VerifierError(self._code.refusal)
         checked, errors = self.num_checked, self.num_errors
         if checked >= MIN_CHECKS and errors > self._max_error_share * checked:
             raise VerifierError(
@@ -79,12 +99,19 @@ class Verifiers:
     def close(self) -> None:
         """End worker processes."""
         self._math.close()
+        self._code.close()
 
-    def _check_math(self, pairs: list[tuple[str, str]]) -> list[Verdict]:
+    def _check_math(self, jobs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
         try:
-            return self._math.check(pairs)
+            return self._math.check([(problem.gold, answer) for problem, answer in jobs])
         except Exception as error:  # as in _check
-            return [_failure(gold, answer, error) for gold, answer in pairs]
+            return [_failure(problem.gold, answer, error) for problem, answer in jobs]
+
+    def _check_code(self, jobs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
+        try:
+            return self._code.check(jobs)
+        except Exception as error:  # as in _check
+            return [_failure(None, program, error) for _, program in jobs]
 
     def _count(self, verdicts: list[Verdict]) -> None:
         with self._lock:
@@ -100,14 +127,16 @@ def open_verifiers(settings: VerifierSettings) -> Verifiers:
 
 
 def _check(problem: Problem, completion: Completion, answer: str | None) -> Verdict | None:
-    """The verdict, None for an answer that the math checker has to decide."""
+    """The verdict, None for an answer that has to be decided in a checking process."""
+    gold = None if problem.verifier == "code" else problem.gold
     if completion.is_truncated:
-        return Verdict("truncated", 0.0, "the cap on tokens was reached", gold=problem.gold)
+        return Verdict("truncated", 0.0, "the cap on tokens was reached", gold=gold)
     if answer is None:
-        return Verdict("unparsed", 0.0, "no finished answer", gold=problem.gold)
+        missing = "no program" if problem.verifier == "code" else "no finished answer"
+        return Verdict("unparsed", 0.0, missing, gold=gold)
     try:
         match problem.verifier:
-            case "math":
+            case "math" | "code":
                 return None
             case "expression":
                 return check_expression(problem, answer)
@@ -121,5 +150,5 @@ def _check(problem: Problem, completion: Completion, answer: str | None) -> Verd
         return _failure(problem.gold, answer, error)
 
 
-def _failure(gold: str, answer: str, error: Exception) -> Verdict:
+def _failure(gold: str | None, answer: str, error: Exception) -> Verdict:
     return Verdict("error", 0.0, f"{type(error).__name__}: {error}"[:200], answer, gold)

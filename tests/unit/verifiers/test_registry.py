@@ -2,7 +2,7 @@ import pytest
 
 from agon.config import VerifierSettings
 from agon.errors import VerifierError
-from agon.records import Completion, Problem
+from agon.records import Completion, Problem, Verdict
 from agon.verifiers import registry
 from agon.verifiers.math import MathChecker
 from agon.verifiers.registry import open_verifiers
@@ -102,3 +102,51 @@ def test_too_many_errors_stop_a_run(verifiers):
     with pytest.raises(VerifierError, match=r"11 of 201 checks failed .*no verifier is called 'astrology'") as caught:
         verifiers.check_error_share()
     assert "\n" not in str(caught.value)
+
+
+class FakeCode:
+    """Takes every program with `right` in it for correct."""
+
+    def __init__(self):
+        self.refusal = ""
+
+    def check(self, jobs):
+        return [Verdict("correct" if "right" in code else "wrong", 0.0, "ran", code) for _, code in jobs]
+
+    def close(self):
+        pass
+
+
+def test_programs_are_taken_out_of_completions_or_given_whole(verifiers):
+    verifiers._code = FakeCode()
+    pairs = [
+        (problem("code"), completion("```python\nright = 1\n```")),
+        (problem("math"), completion("no box")),
+        (problem("code"), completion("no program")),
+        (problem("code"), completion("```python\nright = 1", "length")),
+        (problem("code"), completion("```python\nx = 1\n```")),
+    ]
+    verdicts = verifiers.verify(pairs, "code")
+    assert [verdict.outcome for verdict in verdicts] == ["correct", "unparsed", "unparsed", "truncated", "wrong"]
+    assert verdicts[0].answer == "right = 1\n"
+    assert verdicts[2].reason == "no program"
+    assert [verdict.outcome for verdict in verifiers.verify_programs([(problem("code"), "right")])] == ["correct"]
+    assert verifiers.outcome_counts == {"correct": 2, "wrong": 1, "unparsed": 2, "truncated": 1}
+
+
+def test_a_machine_that_cannot_run_programs_stops_a_run_at_once(verifiers):
+    verifiers._code = FakeCode()
+    verifiers.check_error_share()
+    verifiers._code.refusal = "programs cannot be isolated here"
+    with pytest.raises(VerifierError, match="cannot be isolated here"):
+        verifiers.check_error_share()
+
+
+def test_a_failing_code_checker_is_an_error_and_not_raised(verifiers):
+    class Broken(FakeCode):
+        def check(self, jobs):
+            raise OSError("no more processes")
+
+    verifiers._code = Broken()
+    (verdict,) = verifiers.verify([(problem("code"), completion("```python\nx = 1\n```"))], "code")
+    assert (verdict.outcome, verdict.reason) == ("error", "OSError: no more processes")

@@ -1,0 +1,128 @@
+"""What happens in a test process: the test code runs here, and each name under test stands for a call of the program elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
+
+from agon.program_tests import CodeTests
+from agon.verifiers.assertions import compile_tests, hooks
+from agon.verifiers.sandbox.plain import NotPlainError
+
+# These cannot come from what a program returned: the test code itself is at fault.
+_OWN_FAULTS = (NameError, ImportError, SyntaxError)
+_MAX_REASON = 300
+
+Exchange = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+class Asked(NamedTuple):
+    """How the test code ended: `held`, `not held` or `broken tests`, why, and after how many passed assertions."""
+
+    kind: str
+    reason: str
+    num_passed: int
+
+
+class _Stopped(BaseException):
+    """The end of the test code. Not an Exception: no `except Exception` of a test goes on after it."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind, self.reason = kind, reason
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.num_passed = 0
+        self.num_calls = 0
+        self.stopped: _Stopped | None = None
+
+    def passed(self) -> None:
+        self.num_passed += 1
+
+    def stop(self, kind: str, reason: str) -> NoReturn:
+        # kept, in case that a bare `except` of the test code swallows it
+        self.stopped = self.stopped or _Stopped(kind, reason)
+        raise self.stopped
+
+
+def ask(tests: CodeTests, exchange: Exchange) -> Asked:
+    """Run the test code. `exchange` takes ("call", passed so far, name, args, kwargs) and gives a CallResult's three parts."""
+    tally = _Tally()
+    namespace: dict[str, Any] = {
+        "__name__": "tests",
+        **hooks(tally.passed, lambda reason: tally.stop("not held", reason)),
+    }
+    try:
+        # The question's own code comes first: tests use its helpers, and its unfinished function makes way for the program's.
+        for part in (tests.shared, tests.prefix):
+            exec(compile_tests(part, "<question>"), namespace)
+        namespace |= {name: _stub(name, tally, exchange) for name in tests.names}
+        for part in (tests.setup, *tests.pieces):
+            exec(compile_tests(part, "<tests>"), namespace)
+    except _Stopped:
+        pass
+    except BaseException as error:  # whatever test code raises
+        reason = _in_words(error)
+        if tally.num_calls == 0 or isinstance(error, _OWN_FAULTS):
+            return Asked("broken tests", reason, tally.num_passed)
+        return Asked("not held", f"the tests cannot use what was returned ({reason})", tally.num_passed)
+    if tally.stopped is not None:
+        return Asked(tally.stopped.kind, tally.stopped.reason, tally.num_passed)
+    return Asked("held", "", tally.num_passed)
+
+
+def _in_words(error: BaseException) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"[:_MAX_REASON]
+    except Exception:  # the message of the test code's own exception class
+        return type(error).__name__
+
+
+def _stub(name: str, tally: _Tally, exchange: Exchange) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if tally.stopped is not None:
+            raise tally.stopped
+        try:
+            value, args_after, kwargs_after = exchange(("call", tally.num_passed, name, args, kwargs))
+        except NotPlainError as error:
+            tally.stop("broken tests", f"{name} is given an argument that is not plain data: {error}")
+        tally.num_calls += 1
+        if args_after is not None:
+            for before, after in zip(args, args_after, strict=True):
+                copy_back(before, after)
+        for key, after in (kwargs_after or {}).items():
+            copy_back(kwargs[key], after)
+        return value
+
+    call.__name__ = name
+    return call
+
+
+def copy_back(before: Any, after: Any) -> None:
+    """Make an argument look as the program left its copy, in place; what is inside it too, where the shape is the same."""
+    if type(before) is not type(after):
+        return
+    match before:
+        case list() if len(before) == len(after):
+            for index, (old, new) in enumerate(zip(before, after, strict=True)):
+                before[index] = _replaced(old, new)
+        case list() | bytearray():
+            before[:] = after
+        case dict() if list(before) == list(after):
+            for key, new in after.items():
+                before[key] = _replaced(before[key], new)
+        case dict() | set():
+            before.clear()
+            before.update(after)
+        case _:
+            return
+
+
+def _replaced(old: Any, new: Any) -> Any:
+    """The old object, brought up to date, if it can be; else the new one."""
+    if type(old) is type(new) and isinstance(old, list | dict | set | bytearray):
+        copy_back(old, new)
+        return old
+    return new
