@@ -22,7 +22,7 @@ def test_a_run_folder_holds_what_scripts_rely_on(trained):
     assert config["train"]["steps"] == 4
     manifest = json.loads((trained / "manifest.json").read_text())
     assert manifest["format_version"] == 1
-    assert set(manifest["hashes"]) == {"base", "data"}
+    assert set(manifest["hashes"]) == {"base", "data", "readable"}
     rows = _lines(trained / "metrics.jsonl")
     assert [row["step"] for row in rows] == [0, 1, 2, 3]
     assert [row["drafter"] for row in rows] == ["A", "B", "A", "B"]

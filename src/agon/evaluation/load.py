@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agon.config import Settings
+from agon.datacheck.golds import drop_unreadable
 from agon.errors import RunError
 from agon.match.play import Sampling
 from agon.match.session import Session, fit_problems, open_base_session, open_session
@@ -46,14 +47,14 @@ def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = 
     expected = read_manifest(path).get("hashes", {}).get("data")
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
-    fitted = fit_task(session, task, settings)
+    fitted = fit_task(session, _readable(task, settings), settings)
     said = (*notes, *_dropped_note(fitted))
     return Opened(session, fitted, settings, checkpoint, said, is_chosen_checkpoint=step is not None)
 
 
 def open_base(settings: Settings) -> Opened:
     """Open the bare base of `settings`, without adapters."""
-    task = load_task(settings.task)
+    task = _readable(load_task(settings.task), settings)
     session = open_base_session(settings)
     fitted = fit_task(session, task, settings)
     return Opened(session, fitted, settings, notes=_dropped_note(fitted))
@@ -79,6 +80,11 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str
         found = "; ".join(notes) or "none was saved yet"
         raise RunError(f"{run} has no checkpoint to use ({found}): continue training with --resume")
     return newest.path, notes
+
+
+def _readable(task: TaskData, settings: Settings) -> TaskData:
+    """Leave out problems whose gold cannot be read; those that are only trained on cost nothing here."""
+    return drop_unreadable(task, settings.verifier, splits=("dev", "test"))
 
 
 def fit_task(session: Session, task: TaskData, settings: Settings) -> TaskData:

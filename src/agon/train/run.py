@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.config import Settings
+from agon.datacheck.golds import drop_unreadable
 from agon.errors import ConfigError, DataError, RunError
 from agon.evaluation.load import find_checkpoint, fit_task
 from agon.learner.learner import Learner
@@ -101,8 +102,10 @@ class _Ready:
 def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint: Path | None = None) -> _Ready:
     require_tracker(settings.tracking)
     loaded = load_task(settings.task)
-    session = stack.enter_context(open_session(settings, problems=loaded.train, checkpoint=checkpoint))
-    task = fit_task(session, loaded, settings)
+    # A gold that cannot be read would make every answer to it wrong.
+    readable = drop_unreadable(loaded, settings.verifier)
+    session = stack.enter_context(open_session(settings, problems=readable.train, checkpoint=checkpoint))
+    task = fit_task(session, readable, settings)
     if not task.train:
         raise DataError(f"task {task.name} has no training problem left: {len(task.bad_rows)} rows were dropped")
     if settings.train.problems_per_step > len(task.train):
@@ -117,7 +120,8 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
         watcher.say(f"adapters: {pair.init_report}")
     cap = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
     learner = Learner(pair, settings.train, temperature=rollout.temperature, max_completion_tokens=cap)
-    return _Ready(task, session, learner, {"base": pair.base.identity.sha256, "data": data_hash(loaded)})
+    hashes = {"base": pair.base.identity.sha256, "data": data_hash(loaded), "readable": data_hash(readable)}
+    return _Ready(task, session, learner, hashes)
 
 
 def _train(
@@ -163,6 +167,8 @@ def _require_same(saved: Settings, wanted: Settings, out: Path) -> None:
 
 
 def _require_same_hashes(out: Path, hashes: Mapping[str, str]) -> None:
-    for name, what in (("base", "base"), ("data", "problems")):
-        if read_manifest(out).get("hashes", {}).get(name) != hashes[name]:
+    saved = read_manifest(out).get("hashes", {})
+    for name, what in (("base", "base"), ("data", "problems"), ("readable", "problems with a gold that can be read")):
+        # The last has not always been there.
+        if saved.get(name) != hashes[name] and (name in saved or name != "readable"):
             raise RunError(f"the {what} of {out} changed since the run began: restore it, or train into another --out")
