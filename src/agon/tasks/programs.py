@@ -6,6 +6,7 @@
 | MBPP, full and sanitized | `prompt` or `text`, `test_list`, `test_imports` or `test_setup_code`, `code` or `canonical_solution` |
 | a test script (MBPP of EvalPlus) | `prompt`, `test`, `canonical_solution`; `test_list` for the example in the question |
 | cases | `entry_point`, `tests` of `args` and `expected`; `prompt`, or `buggy` for a repair; `fixed` or `canonical_solution` |
+| a pytest file | `entry_point`, `pytest` with functions `test…`; `node_py`: classes that tests and program share |
 | programs on standard input | `prompt` or `description`; `tests` of `stdin` and `stdout` (or `input` and `output`), or `public_tests`, `private_tests` and `generated_tests`; `time_limit_s` or `time_limit`; `checker` |
 
 A question shows the first test of an MBPP row, since its text does not name the function; the others stay hidden, so that writing the
@@ -20,12 +21,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agon.program_tests import Case, CaseTests, CodeTests, StdinCase, StdinTests, fault_of, to_details
+from agon.program_tests import Case, CaseTests, CodeTests, ProgramTests, StdinCase, StdinTests, fault_of, to_details
 from agon.records import Problem
 from agon.tasks.named import LEVEL_COLUMNS
 from agon.tasks.rows import UnusableRow, content_id
 from agon.tasks.table import shown
-from agon.tasks.testcode import count_tests, defined_names, syntax_fault, taken_from_program
+from agon.tasks.testcode import count_tests, defined_names, suite_of, syntax_fault, taken_from_program
 
 MAX_CASES = 100
 MAX_CASE_CHARS = 100_000
@@ -35,7 +36,7 @@ PROGRAM_COLUMNS = ("canonical_solution", "code", "fixed", "solution")
 CODE_COLUMNS = (
     *TEXT_COLUMNS, *PROGRAM_COLUMNS, *LEVEL_COLUMNS, "entry_point", "test", "test_call", "test_list", "test_imports",
     "test_setup_code", "tests", "public_tests", "private_tests", "generated_tests", "time_limit", "time_limit_s", "checker",
-    "input_file", "buggy",
+    "input_file", "buggy", "pytest", "node_py",
 )  # fmt: skip
 
 _STDIN_TASK = "Write a Python program that reads standard input and writes its answer to standard output."
@@ -55,7 +56,7 @@ def program_problem(row: Mapping[str, Any], *, task: str) -> Problem:
     elif _has_text(row, "test") or row.get("test_list") is not None:
         question, gold, tests = _asserts(row)
     elif row.get("entry_point"):
-        question, gold, tests = _cases(row)
+        question, gold, tests = _called(row)
     else:
         question, gold, tests = _stdin(row)
     fault = fault_of(tests)
@@ -101,15 +102,8 @@ def _asserts(row: Mapping[str, Any]) -> tuple[str, str, CodeTests]:
     return f"{text}\n\n{hint}", gold, tests
 
 
-def _cases(row: Mapping[str, Any]) -> tuple[str, str, CaseTests]:
+def _called(row: Mapping[str, Any]) -> tuple[str, str, ProgramTests]:
     name = _name(row)
-    cases: list[Case] = []
-    for number, test in enumerate(_list(row, "tests"), 1):
-        if not isinstance(test, Mapping) or not isinstance(test.get("args"), list) or "expected" not in test:
-            raise UnusableRow(
-                f"test {number} of 'tests' is {shown(test)}, where 'args' (a list) and 'expected' are wanted"
-            )
-        cases.append(Case(tuple(test["args"]), test["expected"]))
     if _has_text(row, "buggy"):
         buggy = str(row["buggy"]).strip()
         question = (
@@ -117,7 +111,27 @@ def _cases(row: Mapping[str, Any]) -> tuple[str, str, CaseTests]:
         )
     else:
         question = f"{_text(row, *TEXT_COLUMNS)}\n\n{_calls((name,))}"
-    return question, _program(row), CaseTests(name, tuple(cases))
+    return question, _program(row), _suite(row, name) if _has_text(row, "pytest") else _cases(row, name)
+
+
+def _suite(row: Mapping[str, Any], name: str) -> CodeTests:
+    source, shared = str(row["pytest"]), str(row.get("node_py") or "")
+    _require_syntax(source, "'pytest'")
+    _require_syntax(shared, "'node_py'")
+    suite = suite_of(source)
+    pieces = tuple(f"{function}()" for function in suite.functions)
+    return CodeTests(pieces, (name,), setup=suite.code, num_tests=count_tests(suite.code, pieces), shared=shared)
+
+
+def _cases(row: Mapping[str, Any], name: str) -> CaseTests:
+    cases: list[Case] = []
+    for number, test in enumerate(_list(row, "tests"), 1):
+        if not isinstance(test, Mapping) or not isinstance(test.get("args"), list) or "expected" not in test:
+            raise UnusableRow(
+                f"test {number} of 'tests' is {shown(test)}, where 'args' (a list) and 'expected' are wanted"
+            )
+        cases.append(Case(tuple(test["args"]), test["expected"]))
+    return CaseTests(name, tuple(cases))
 
 
 def _calls(names: Sequence[str]) -> str:

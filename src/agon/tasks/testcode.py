@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import symtable
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -68,6 +69,37 @@ def _global_reads(table: symtable.SymbolTable) -> Iterable[str]:
             yield symbol.get_name()
     for child in table.get_children():
         yield from _global_reads(child)
+
+
+class Suite(NamedTuple):
+    """A pytest file as plain code, and the names of its test functions in order."""
+
+    code: str
+    functions: tuple[str, ...]
+
+
+def suite_of(code: str) -> Suite:
+    """Return a pytest file without what needs pytest or the modules it tests: `if`s about pytest, imports outside the standard library."""
+    kept: list[ast.stmt] = []
+    names: list[str] = []
+    for statement in ast.parse(code).body:
+        match statement:
+            case ast.Import(names=items) if not all(_is_standard(item.name) for item in items):
+                continue
+            case ast.ImportFrom(module=module) if not _is_standard(module or ""):
+                continue
+            case ast.If(test=condition) if "pytest" in ast.unparse(condition):
+                continue
+            case ast.FunctionDef(name=name) if name.startswith("test"):
+                names.append(name)
+            case _:
+                pass
+        kept.append(statement)
+    return Suite("\n".join(ast.unparse(statement) for statement in kept), tuple(names))
+
+
+def _is_standard(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 def _imports(program: str) -> list[tuple[str, str]]:

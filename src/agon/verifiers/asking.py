@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from agon.program_tests import CodeTests
 from agon.verifiers.assertions import compile_tests, hooks
+from agon.verifiers.objects import CALL, Book, classes_of
 from agon.verifiers.sandbox.plain import NotPlainError
 
 # These cannot come from what a program returned: the test code itself is at fault.
@@ -58,6 +59,8 @@ def ask(tests: CodeTests, exchange: Exchange) -> Asked:
         # The question's own code comes first: tests use its helpers, and its unfinished function makes way for the program's.
         for part in (tests.shared, tests.prefix):
             exec(compile_tests(part, "<question>"), namespace)
+        if tests.shared:
+            exchange = _with_objects(exchange, classes_of(namespace))
         namespace |= {name: _stub(name, tally, exchange) for name in tests.names}
         for part in (tests.setup, *tests.pieces):
             exec(compile_tests(part, "<tests>"), namespace)
@@ -88,15 +91,39 @@ def _stub(name: str, tally: _Tally, exchange: Exchange) -> Callable[..., Any]:
             value, args_after, kwargs_after = exchange(("call", tally.num_passed, name, args, kwargs))
         except NotPlainError as error:
             tally.stop("broken tests", f"{name} is given an argument that is not plain data: {error}")
+        except _NotSharedError as error:
+            tally.stop("not held", f"what came back is not plain data ({error})")
         tally.num_calls += 1
         if args_after is not None:
-            for before, after in zip(args, args_after, strict=True):
+            for before, after in zip(args, args_after, strict=False):
                 copy_back(before, after)
-        for key, after in (kwargs_after or {}).items():
-            copy_back(kwargs[key], after)
+        for key, before in kwargs.items():
+            copy_back(before, (kwargs_after or {}).get(key))
         return value
 
     call.__name__ = name
+    return call
+
+
+class _NotSharedError(Exception):
+    """What came back is not about the objects that both sides know."""
+
+
+def _with_objects(exchange: Exchange, classes: Mapping[str, type]) -> Exchange:
+    """Have objects of shared classes cross by their attributes. `exchange` calls the function that `with_shared` added."""
+
+    def call(message: tuple[Any, ...]) -> tuple[Any, ...]:
+        kind, num_passed, name, args, kwargs = message
+        book = Book(classes)
+        written = [name, book.write(args), book.write(kwargs)]
+        value, _, _ = exchange((kind, num_passed, CALL, (*written, book.table()), {}))
+        try:
+            result, args_after, kwargs_after, rows = value
+            book.update(rows)
+            return book.read(result), book.read(args_after), book.read(kwargs_after)
+        except (ValueError, TypeError, RecursionError) as error:
+            raise _NotSharedError(str(error)[:_MAX_REASON]) from None
+
     return call
 
 

@@ -22,6 +22,7 @@ from agon.program_tests import CaseTests, CodeTests, ProgramTests, StdinTests
 from agon.records import Outcome
 from agon.verifiers.assembly import NoProgramError, assemble
 from agon.verifiers.assertions import shown
+from agon.verifiers.objects import with_shared
 from agon.verifiers.outputs import brief, difference
 from agon.verifiers.sandbox.records import Limits, ProgramFailed, ProgramRun
 from agon.verifiers.tester import Session, Tester
@@ -121,6 +122,8 @@ def _judge_cases(program: str, tests: CaseTests, sandbox: Sandbox, limits: Limit
 
 
 def _judge_code(program: str, tests: CodeTests, sandbox: Sandbox, tester: Tester, limits: Limits) -> Finding:
+    if tests.shared:
+        program = with_shared(program, tests.shared)
     try:
         with sandbox.load(program, limits) as session:
             end = tester.hold(tests, session)

@@ -91,6 +91,28 @@ def test_a_repair_row_shows_the_buggy_program_and_its_gold_is_the_fixed_one():
     assert from_details(found.details) == CaseTests("f", (Case((1,), 2),))
 
 
+def test_a_pytest_row_runs_its_functions_in_order_and_shares_its_classes():
+    source = (
+        "from node import Node\ndef test1():\n    assert f(Node(1)) == 1\n\ndef test2():\n    assert f(Node(2)) == 2\n"
+    )
+    row = {
+        "entry_point": "f",
+        "buggy": "def f(x): 1",
+        "fixed": "def f(x): return x.n",
+        "pytest": source,
+        "node_py": "class Node: ...",
+        "tests": None,
+    }
+    tests = read(row)
+    assert isinstance(tests, CodeTests)
+    assert (tests.pieces, tests.names, tests.shared, tests.num_tests) == (
+        ("test1()", "test2()"),
+        ("f",),
+        "class Node: ...",
+        2,
+    )
+
+
 def test_a_contest_row_of_the_hub_gives_all_its_tests_in_order():
     found = problem(CONTEST)
     assert found.question.startswith("Double the number.")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agon.tasks.testcode import count_tests, defined_names, syntax_fault, taken_from_program
+from agon.tasks.testcode import count_tests, defined_names, suite_of, syntax_fault, taken_from_program
 
 HELPER = "def assertion(out, exp):\n    if exp:\n        assert out == exp\n    else:\n        assert not out\n"
 
@@ -57,3 +57,15 @@ def test_code_that_python_cannot_read_is_told_with_its_line():
     assert syntax_fault("x = 1") is None
     assert defined_names("def f(:") == frozenset()
     assert defined_names("import a.b\ndef f(): pass\nx = y") == {"a", "f", "x"}
+
+
+def test_a_pytest_file_becomes_plain_code_and_the_names_of_its_tests():
+    code = (
+        "import pytest\nimport math\nfrom node import Node\nif pytest.use_correct:\n    from right import f\n"
+        "x = Node(1)\n\ndef helper(): pass\n\ndef test1():\n    assert f(x) == math.pi\n\ndef test2():\n    assert f(2)\n"
+    )
+    suite = suite_of(code)
+    assert suite.functions == ("test1", "test2")
+    assert suite.code.startswith("import math\nx = Node(1)\ndef helper():\n    pass\n")
+    assert "pytest" not in suite.code
+    assert "import Node" not in suite.code
