@@ -27,7 +27,10 @@ _MIB = 2**20
 
 
 class Sandbox:
-    """Runs untrusted programs, each in a process of its own that nothing is left of. Used by one thread, one program at a time."""
+    """Runs untrusted programs, each in a process of its own that nothing is left of. Used by one thread, one program at a time.
+
+    Everything under it dies with the thread that started it: that is how Linux watches over a parent.
+    """
 
     def __init__(self, *, is_unsafe_allowed: bool, left_out: Sequence[str] = ()) -> None:
         """`left_out` names layers not to enter, to see what the others hold."""
