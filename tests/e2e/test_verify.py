@@ -34,6 +34,7 @@ def judged(agon, capsys, *words, code=0):
         (["math", "--gold", "42", "--completion", r"first \boxed{1}, then \boxed{42}"], "correct"),
         (["math", "--gold", "42", "--completion", "42"], "unparsed"),
         (["math", "--gold", "42", "--completion", "<answer>42</answer>", "--answer-style", "tags"], "correct"),
+        (["math", "--gold", "42", "--completion", "The answer is 42.", "--answer-style", "stated"], "correct"),
         (["numeric", "--gold", "42", "--answer", "42 apples"], "correct"),
         (["exact", "--gold", "Paris", "--answer", "paris."], "correct"),
         (["exact", "--gold", "Paris", "--answer", "Rome"], "wrong"),
@@ -124,7 +125,7 @@ def test_a_person_reads_which_rows_disagree_and_which_could_not_be_judged(agon, 
     said = capsys.readouterr().out
     # Clopper-Pearson of 2 in 4, from its table
     assert "2 of 4 rows agree, 0.5000 [0.0676, 0.9324]" in said
-    assert "1 false positives, 1 false negatives, 0 time-outs, 0 errors" in said
+    assert "false positives 1, false negatives 1, time-outs 0, errors 0" in said
     assert "2 rows could not be judged" in said
     assert "row 5: not JSON" in said
     assert "row 6: 'equal' is 'yes', where true or false is wanted" in said
@@ -148,15 +149,19 @@ def test_a_file_that_holds_no_pairs_is_told_in_one_line(agon, tmp_path, capsys, 
     assert said in told(capsys)
 
 
-@pytest.mark.parametrize("words", [["math", "--gold", "x+y", "--answer", "y+x"]])
-def test_verify_loads_no_torch(words):
-    code = (
+def assert_no_torch(words, *, code=0):
+    script = (
         "import sys\n"
         "from agon.cli.main import main\n"
-        f"assert main(['verify', *{words!r}]) == 0\n"
+        f"assert main(['verify', *{words!r}]) == {code}\n"
         "assert not {'torch', 'transformers', 'peft', 'datasets'} & set(sys.modules), sorted(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_checking_answers_and_runs_loads_no_torch(trained):
+    assert_no_torch(["math", "--gold", "x+y", "--answer", "y+x"])
+    assert_no_torch(["run", str(trained)])
 
 
 def test_a_runs_own_verdicts_hold_when_checked_again(agon, trained, capsys):
@@ -191,3 +196,74 @@ def test_a_step_or_folder_that_is_not_there_is_told_in_one_line(agon, trained, c
     assert "step 99" in told(capsys)
     assert agon("verify", "run", "/no/such/run") == 1
     assert "/no/such/run" in told(capsys)
+
+
+DOUBLE = {
+    "id": "double",
+    "prompt": "Double a number.",
+    "test_list": ["assert double(2) == 4", "assert double(-1) == -2"],
+    "good": "def double(n):\n    return 2 * n\n",
+    "bad": "import os\nos._exit(0)\n",
+}
+
+
+@pytest.fixture
+def task(tmp_path):
+    path = tmp_path / "task.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (DOUBLE, DOUBLE | {"id": "none", "test_list": []})))
+    return path
+
+
+@pytest.mark.parametrize(("field", "verdict"), [("good", "correct"), ("bad", "wrong")])
+def test_a_program_gets_its_verdict_by_the_tests_of_the_problem(agon, task, tmp_path, capsys, field, verdict):
+    program = tmp_path / "program.py"
+    program.write_text(DOUBLE[field])
+    result = judged(agon, capsys, "code", "--problem", task, "--row", "1", "--program", program)
+    assert (result["verdict"], result["score"]) == (verdict, float(verdict == "correct"))
+    assert agon("verify", "code", "--problem", task, "--id", "double", "--program", program) == 0
+    assert capsys.readouterr().out.startswith(f"{verdict}: ")
+
+
+def test_a_program_is_read_from_standard_input(agon, task, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(DOUBLE["good"].encode())))
+    result = judged(agon, capsys, "code", "--problem", task, "--row", "1", "--program", "-")
+    assert result["verdict"] == "correct"
+
+
+def test_the_programs_of_a_task_are_counted_against_what_is_expected_of_them(agon, task, capsys):
+    good = judged(agon, capsys, "code", "--task", task, "--solutions", "good", code=1)
+    assert (good["n"], good["agree"], good["outcomes"]) == (1, 1, {"correct": 1})
+    assert [row["number"] for row in good["bad_rows"]] == [2]
+    bad = judged(agon, capsys, "code", "--task", task, "--solutions", "bad", "--expect", "wrong", code=1)
+    assert (bad["n"], bad["agree"], bad["false_positives"]) == (1, 1, 0)
+    assert agon("verify", "code", "--task", task, "--solutions", "bad") == 1
+    said = capsys.readouterr().out
+    assert "0 of 1 rows agree" in said
+    assert "row 1 (double)  wrong" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "--problem"),
+        (["--problem", "TASK"], 2, "--program"),
+        (["--problem", "TASK", "--program", "no-such.py"], 1, "2 rows"),
+        (["--problem", "TASK", "--row", "1", "--program", "no-such.py"], 2, "no-such.py"),
+        (["--problem", "TASK", "--row", "2", "--program", "no-such.py"], 1, "row 2"),
+        (["--problem", "TASK", "--row", "1", "--id", "double", "--program", "x.py"], 2, "--row"),
+        (["--problem", "no-such.jsonl", "--program", "x.py"], 2, "no-such.jsonl"),
+        (["--problem", "TASK", "--row", "1", "--program", "x.py", "--expect", "wrong"], 2, "--expect"),
+        (["--task", "TASK"], 2, "--solutions"),
+        (["--task", "TASK", "--solutions", "goood"], 1, "did you mean 'good'"),
+        (["--task", "gsm8k", "--solutions", "good"], 2, "gsm8k"),
+        (["--task", "TASK", "--solutions", "good", "--row", "1"], 2, "--row"),
+    ],
+)
+def test_code_that_cannot_be_checked_is_told_in_one_line(agon, task, capsys, words, code, said):
+    assert agon("verify", "code", *(str(task) if word == "TASK" else word for word in words)) == code
+    assert said in told(capsys)
+
+
+def test_checking_code_loads_no_torch(task):
+    words = ["code", "--task", str(task), "--solutions", "good"]
+    assert_no_torch(words, code=1)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 from agon.config import VerifierSettings
+from agon.program_tests import Case, CaseTests, to_details
 from agon.records import AnswerStyle, Completion, Problem, StopReason, Verdict
 from agon.verifiers.registry import Verifiers, open_verifiers
 
@@ -17,11 +18,14 @@ _MAY_END_THE_PROCESS = ("timeout", "error")
 
 
 class Check(NamedTuple):
-    """One completion to be judged. `source` says where it is from and comes back unchanged."""
+    """One completion to be judged. `source` says where it is from and comes back unchanged.
+
+    Without a `style` the whole text is the program to be run: nothing is extracted.
+    """
 
     problem: Problem
     completion: Completion
-    style: AnswerStyle
+    style: AnswerStyle | None
     source: Any
 
 
@@ -38,10 +42,14 @@ def judge_each(checks: Iterable[Check], settings: VerifierSettings, on_judged: C
 
     Each thread has checkers of its own with one process, so that it knows when that process has to start and can leave the start
     out of the time. `on_judged` is never called by two threads at once.
+
+    Raises:
+        VerifierError: programs cannot be run on this machine at all.
     """
     todo = _Todo(checks)
     lock = threading.Lock()
-    alone = settings.model_copy(update={"workers": 1})
+    # Errors are counted by whoever asked, however many there are.
+    alone = settings.model_copy(update={"workers": 1, "max_error_share": 1.0})
     opened = [open_verifiers(alone) for _ in range(settings.workers)]
 
     def work(verifiers: Verifiers) -> None:
@@ -50,6 +58,7 @@ def judge_each(checks: Iterable[Check], settings: VerifierSettings, on_judged: C
             place, check = item
             starter.start(verifiers, check.problem.verifier)
             judged = judge_one(verifiers, check)
+            verifiers.check_error_share()
             starter.note(judged.verdict)
             with lock:
                 on_judged(place, judged)
@@ -68,10 +77,27 @@ def judge_each(checks: Iterable[Check], settings: VerifierSettings, on_judged: C
         future.result()
 
 
+def judge_all(
+    checks: Sequence[Check], settings: VerifierSettings, progress: Callable[[int, int], None]
+) -> list[Judged]:
+    """Have every check judged and return the verdicts in order; `progress` gets how many are done, and of how many."""
+    judged: dict[int, Judged] = {}
+
+    def on_judged(place: int, one: Judged) -> None:
+        judged[place] = one
+        progress(len(judged), len(checks))
+
+    judge_each(checks, settings, on_judged)
+    return [judged[place] for place in range(len(checks))]
+
+
 def judge_one(verifiers: Verifiers, check: Check) -> Judged:
     """Judge one check and take the time."""
     start = time.monotonic()
-    (verdict,) = verifiers.verify([(check.problem, check.completion)], check.style)
+    if check.style is None:
+        (verdict,) = verifiers.verify_programs([(check.problem, check.completion.text)])
+    else:
+        (verdict,) = verifiers.verify([(check.problem, check.completion)], check.style)
     return Judged(check, verdict, time.monotonic() - start)
 
 
@@ -102,22 +128,27 @@ class _Todo:
 
 
 class _Starter:
-    """Has the math checker's process started before a check is timed."""
+    """Has a checker's process started before a check is timed."""
 
     def __init__(self) -> None:
         self._num_started = 0
-        self._is_running = False
+        self._running: set[str] = set()
 
     def start(self, verifiers: Verifiers, verifier: str) -> None:
-        if verifier != "math" or self._is_running:
+        if verifier in self._running:
             return
-        self._num_started += 1
         # Another pair each time, since verdicts are remembered, and one that no rule decides without the process.
-        gold, answer = f"x+{self._num_started}", f"{self._num_started}+x"
-        problem = Problem("start", "", gold, "start", "math")
-        verifiers.verify([(problem, written(rf"\boxed{{{answer}}}"))], "boxed")
-        self._is_running = True
+        self._num_started += 1
+        number = self._num_started
+        if verifier == "math":
+            problem = Problem("start", "", f"x+{number}", "start", "math")
+            verifiers.verify([(problem, written(rf"\boxed{{{number}+x}}"))], "boxed")
+        elif verifier == "code":
+            tests = to_details(CaseTests("number", (Case((), number),)))
+            problem = Problem("start", "", "", "start", "code", details=tests)
+            verifiers.verify_programs([(problem, f"def number():\n    return {number}\n")])
+        self._running.add(verifier)
 
     def note(self, verdict: Verdict) -> None:
         if verdict.outcome in _MAY_END_THE_PROCESS:
-            self._is_running = False
+            self._running.clear()

@@ -6,23 +6,24 @@ reverse), or an error (the checker gave no verdict).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from agon.answers import ANSWER_CLOSE, ANSWER_OPEN
-from agon.audit.judge import Check, Judged, judge_each, written
-from agon.config import VerifierSettings, did_you_mean
+from agon.audit.judge import Check, Judged
+from agon.audit.reading import Reading, answered, problem_for, read_whole
+from agon.config import did_you_mean
 from agon.errors import DataError
-from agon.records import AnswerStyle, Completion, Problem
+from agon.records import OUTCOMES, Problem
 from agon.stats import clopper_pearson
-from agon.tasks.reader import Table
-from agon.tasks.rows import Columns, UnusableRow, problem_of
+from agon.tasks.rows import UnusableRow
+from agon.tasks.table import Table, listed, shown
 
 # What rows may be told apart by; an earlier one comes first in what is printed.
 GROUPS = ("kind", "tier", "tag")
 _FIELDS = ("gold", "equal", "pred", "completion")
-_EXTRA = ("id", "kind", "tier", "tags")
+EXTRA_FIELDS = ("id", "kind", "tier", "tags")
 
 
 class BadRow(NamedTuple):
@@ -54,6 +55,19 @@ class Pairs:
     bad: list[BadRow] = field(default_factory=list[BadRow])
     num_left_out: int = 0
 
+    def require_rows(self) -> None:
+        """Check that there is something to judge.
+
+        Raises:
+            DataError: there is not; says why.
+        """
+        if self.rows:
+            return
+        reason = "no row has the names that were asked for" if self.num_left_out else "it is empty"
+        if self.bad:
+            reason = f"row {self.bad[0].number}: {self.bad[0].reason}"
+        raise DataError(f"{self.source} has no row to judge: {reason}")
+
 
 def read_pairs(table: Table, *, verifier: str, only: Mapping[str, Sequence[str]]) -> Pairs:
     """Read labelled rows; `only` keeps those with one of the given names in each group that it mentions.
@@ -66,57 +80,26 @@ def read_pairs(table: Table, *, verifier: str, only: Mapping[str, Sequence[str]]
     """
     _check_columns(table)
     pairs = Pairs(table.source)
-    for row in table.read((*_FIELDS, *_EXTRA)):
+    for row in table.read([name for name in (*_FIELDS, *EXTRA_FIELDS) if name in table.columns]):
         try:
             if row.problem:
                 raise UnusableRow(row.problem)
-            groups = _groups(row.values)
+            groups = groups_of(row.values)
             if any(not set(names) & set(groups[group]) for group, names in only.items()):
                 pairs.num_left_out += 1
                 continue
             pairs.rows.append(_pair(row.number, row.values, groups, verifier))
         except UnusableRow as error:
             pairs.bad.append(BadRow(row.number, str(error)))
-    if not pairs.rows:
-        raise DataError(f"{table.source} has no row to judge: {_why_none(pairs)}")
+    pairs.require_rows()
     return pairs
 
 
-def judge_pairs(
-    pairs: Pairs, *, style: AnswerStyle, settings: VerifierSettings, progress: Callable[[int, int], None]
-) -> list[Judged]:
-    """Return a verdict for each row, in order; the source of each is its `Pair`."""
-    total = len(pairs.rows)
-    judged: dict[int, Judged] = {}
-
-    def on_judged(place: int, one: Judged) -> None:
-        judged[place] = one
-        progress(len(judged), total)
-
-    judge_each((check_of(pair, style) for pair in pairs.rows), settings, on_judged)
-    return [judged[place] for place in range(total)]
-
-
-def check_of(pair: Pair, style: AnswerStyle) -> Check:
+def check_of(pair: Pair, reading: Reading) -> Check:
     """Turn a row into a check. A lone answer is read as if it stood in an answer block, which unwraps a box around it."""
-    if pair.is_whole:
-        return Check(pair.problem, written(pair.text), style, pair)
-    return Check(pair.problem, answered(pair.text), "tags", pair)
-
-
-def answered(answer: str) -> Completion:
-    """Return a completion that holds nothing but an answer block."""
-    return written(f"{ANSWER_OPEN}{answer}{ANSWER_CLOSE}")
-
-
-def problem_for(gold: Any, verifier: str) -> Problem:
-    """Return a problem of which nothing but the gold answer is known.
-
-    Raises:
-        UnusableRow: no answer could be judged by this gold.
-    """
-    columns = Columns("question", "gold", None)
-    return problem_of({"question": "(not given)", "gold": gold}, columns, task="pairs", verifier=verifier)
+    if not pair.is_whole:
+        return Check(pair.problem, answered(pair.text), "tags", pair)
+    return read_whole(pair.problem, pair.text, reading, pair)
 
 
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
@@ -136,7 +119,9 @@ def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     tables = {
         f"by_{group}": {name: asdict(counted) for name, counted in counts.items()} for group, counts in by.items()
     }
-    return asdict(total) | {"agreement": total.agree / total.n, "interval": interval} | tables
+    counted = Counter(one.verdict.outcome for one in judged)
+    outcomes = {outcome: counted[outcome] for outcome in OUTCOMES if counted[outcome]}
+    return asdict(total) | {"agreement": total.agree / total.n, "interval": interval, "outcomes": outcomes} | tables
 
 
 Fault = Literal["false positive", "false negative", "error"]
@@ -192,32 +177,27 @@ def _check_columns(table: Table) -> None:
         hint = did_you_mean(wanted[0], found)
         raise DataError(
             f"{table.source} has no field {wanted[0]!r}{hint}: rows need gold, equal, and pred or completion; "
-            f"it has {', '.join(found[:10])}"
+            f"it has {listed(found)}"
         )
-
-
-def _why_none(pairs: Pairs) -> str:
-    if pairs.bad:
-        return f"row {pairs.bad[0].number}: {pairs.bad[0].reason}"
-    return "no row has the names that were asked for" if pairs.num_left_out else "it is empty"
 
 
 def _pair(number: int, values: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]], verifier: str) -> Pair:
     is_equal = values.get("equal")
     if not isinstance(is_equal, bool):
-        raise UnusableRow(f"'equal' is {_shown(is_equal)}, where true or false is wanted")
+        raise UnusableRow(f"'equal' is {shown(is_equal)}, where true or false is wanted")
     texts = {name: values[name] for name in ("pred", "completion") if values.get(name) is not None}
     if len(texts) != 1:
         raise UnusableRow("both 'pred' and 'completion'" if texts else "neither 'pred' nor 'completion'")
     ((name, text),) = texts.items()
     if not isinstance(text, str):
-        raise UnusableRow(f"{name!r} is {_shown(text)}, where text is wanted")
+        raise UnusableRow(f"{name!r} is {shown(text)}, where text is wanted")
     is_whole = name == "completion" or values.get("kind") == "completion"
     problem = problem_for(values.get("gold"), verifier)
     return Pair(number, str(values.get("id", "")), problem, text, is_whole, is_equal, groups)
 
 
-def _groups(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def groups_of(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the names that a row goes by: its kind, its tier, its tags."""
     tags = values.get("tags")
     kind = values.get("kind") or ("completion" if values.get("completion") is not None else "answer")
     return {
@@ -225,7 +205,3 @@ def _groups(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         "tier": (str(values["tier"]),) if values.get("tier") is not None else (),
         "tag": tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
     }
-
-
-def _shown(value: Any) -> str:
-    return ascii(value)[:80]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from agon.audit.judge import Judged
-from agon.audit.pairs import FAULTS, GROUPS, Disagreement, Pairs
+if TYPE_CHECKING:
+    from agon.audit.judge import Judged
+    from agon.audit.pairs import Disagreement, Pairs
 
 _WIDTH = 70
 _BAD_SHOWN = 20
@@ -21,7 +22,6 @@ def verdict_json(judged: Judged) -> dict[str, Any]:
         "reason": verdict.reason,
         "gold": verdict.gold,
         "answer": verdict.answer,
-        "seconds": round(judged.seconds, 4),
     }
 
 
@@ -48,6 +48,7 @@ def pairs_json(
                 "id": fault.judged.check.source.id,
                 "fault": fault.fault,
                 **verdict_json(fault.judged),
+                "seconds": round(fault.judged.seconds, 4),
             }
             for fault in faults[:shown]
         ],
@@ -62,9 +63,10 @@ def print_pairs(pairs: Pairs, summary: Mapping[str, Any], faults: Sequence[Disag
         f"[{low:.4f}, {high:.4f}] (95 % Clopper-Pearson by row)"
     )
     print(
-        f"  {summary['false_positives']} false positives, {summary['false_negatives']} false negatives, "
-        f"{summary['timeouts']} time-outs, {summary['errors']} errors"
+        f"  false positives {summary['false_positives']}, false negatives {summary['false_negatives']}, "
+        f"time-outs {summary['timeouts']}, errors {summary['errors']}"
     )
+    print("  verdicts: " + ", ".join(f"{outcome} {count}" for outcome, count in summary["outcomes"].items()))
     if pairs.num_left_out:
         print(f"  {pairs.num_left_out} rows left out by --kind, --tier or --tag")
     _print_bad(pairs)
@@ -111,29 +113,31 @@ def _print_bad(pairs: Pairs) -> None:
 
 
 def _print_groups(summary: Mapping[str, Any]) -> None:
-    for group in GROUPS:
+    for group in ("kind", "tier", "tag"):
         counts: Mapping[str, Mapping[str, int]] = summary[f"by_{group}"]
-        # There may be a hundred tags: those without a fault say nothing.
-        listed = {name: count for name, count in counts.items() if group != "tag" or count["agree"] < count["n"]}
-        if not listed:
+        if group == "tag":  # there may be a hundred, and those without a fault say nothing
+            counts = {name: count for name, count in counts.items() if count["agree"] < count["n"]}
+        elif len(counts) < 2:  # the same as the line above
+            continue
+        if not counts:
             continue
         print()
         header = (f"by {group}", "rows", "agree", "false pos.", "false neg.", "time-outs", "errors")
         names = ("n", "agree", "false_positives", "false_negatives", "timeouts", "errors")
-        print_table([header, *((shown(name, 40), *(count[key] for key in names)) for name, count in listed.items())])
+        print_table([header, *((shown(name, 40), *(count[key] for key in names)) for name, count in counts.items())])
 
 
 def _print_faults(faults: Sequence[Disagreement], limit: int | None) -> None:
     listed = faults[:limit]
-    for fault in FAULTS:
+    for fault in dict.fromkeys(item.fault for item in listed):
         of_fault = [item.judged for item in listed if item.fault == fault]
-        if of_fault:
-            print(f"\n{fault}s")
+        print(f"\n{fault}s")
         for judged in of_fault:
             pair, verdict = judged.check.source, judged.verdict
             name = f"row {pair.number}" + (f" ({pair.id})" if pair.id else "")
             print(f"  {name}  {verdict.outcome}: {shown(verdict.reason)}")
-            print(f"      gold    {shown(verdict.gold)}")
-            print(f"      answer  {shown(verdict.answer if verdict.answer is not None else pair.text[-_WIDTH:])}")
+            if pair.problem.verifier != "code":
+                print(f"      gold    {shown(verdict.gold)}")
+                print(f"      answer  {shown(verdict.answer if verdict.answer is not None else pair.text[-_WIDTH:])}")
     if len(listed) < len(faults):
         print(f"\n… {len(faults) - len(listed)} more rows disagree (--all lists them)")

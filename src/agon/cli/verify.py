@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agon.cli import verify_answers, verify_run
+from agon.cli import verify_answers, verify_code, verify_run
 from agon.cli.common import Subcommands
 from agon.cli.verify_options import EXIT_CODES
 
@@ -18,4 +18,5 @@ def add_parser(subcommands: Subcommands) -> None:
     )
     kinds: Any = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     verify_answers.add_parsers(kinds)
+    verify_code.add_parser(kinds)
     verify_run.add_parser(kinds)

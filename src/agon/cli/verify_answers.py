@@ -44,7 +44,10 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
         help="rows of gold, equal (true or false), and pred (an answer) or completion (a whole output); other fields are kept",
     )
     parser.add_argument(
-        "--answer-style", choices=("boxed", "tags"), help="how a completion marks its answer (default: boxed)"
+        "--answer-style",
+        choices=("boxed", "tags", "stated"),
+        help="how a whole output marks its answer; stated takes what it says its answer is, marked or not "
+        "(default: boxed for --completion, as in training; stated for --pairs)",
     )
     for name in ("kind", "tier", "tag"):
         parser.add_argument(
@@ -71,8 +74,8 @@ def verify_answers(options: Namespace) -> int:
 
 
 def _verify_one(options: Namespace, settings: VerifierSettings) -> int:
-    from agon.audit.judge import Check, judge_one, written
-    from agon.audit.pairs import answered, problem_for
+    from agon.audit.judge import Check, judge_one
+    from agon.audit.reading import answered, problem_for, read_whole
     from agon.cli.verdicts import print_verdict, verdict_json
     from agon.tasks.rows import UnusableRow
     from agon.verifiers.registry import open_verifiers
@@ -85,7 +88,7 @@ def _verify_one(options: Namespace, settings: VerifierSettings) -> int:
         check = Check(problem, answered(options.answer), "tags", None)
     else:
         whole = read_text("-", "--completion") if options.completion == "-" else options.completion
-        check = Check(problem, written(whole), options.answer_style or "boxed", None)
+        check = read_whole(problem, whole, options.answer_style or "boxed")
     verifiers = open_verifiers(settings)
     try:
         judged = judge_one(verifiers, check)
@@ -99,7 +102,8 @@ def _verify_one(options: Namespace, settings: VerifierSettings) -> int:
 
 
 def _verify_pairs(options: Namespace, settings: VerifierSettings) -> int:
-    from agon.audit.pairs import disagreements, judge_pairs, read_pairs, summarize
+    from agon.audit.judge import judge_all
+    from agon.audit.pairs import check_of, disagreements, read_pairs, summarize
     from agon.cli.progress import ChecksProgress
     from agon.cli.verdicts import pairs_json, print_pairs
     from agon.tasks.reader import open_file
@@ -107,9 +111,9 @@ def _verify_pairs(options: Namespace, settings: VerifierSettings) -> int:
     only = {name: getattr(options, name) for name in ("kind", "tier", "tag") if getattr(options, name)}
     table = open_file(options.pairs, key="--pairs")
     pairs = read_pairs(table, verifier=options.verifier, only=only)
-    style = options.answer_style or "boxed"
+    reading = options.answer_style or "stated"
     with ChecksProgress("rows") as progress:
-        judged = judge_pairs(pairs, style=style, settings=settings, progress=progress.update)
+        judged = judge_all([check_of(pair, reading) for pair in pairs.rows], settings, progress.update)
     summary, faults = summarize(judged), disagreements(judged)
     shown = None if options.all else _SHOWN
     if options.json:

@@ -18,9 +18,15 @@ EXIT_CODES = (
 )
 
 
-def add_limits(parser: ArgumentParser) -> None:
+def add_limits(parser: ArgumentParser, *, runs_programs: bool = False) -> None:
     """Add what bounds a check."""
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds one check may take")
+    if runs_programs:
+        parser.add_argument(
+            "--unsafe-code-execution",
+            action="store_true",
+            help="run programs also where the system cannot isolate them",
+        )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the checkers: verifier.workers=8"
     )
@@ -35,7 +41,12 @@ def verifier_overrides(options: Namespace) -> list[str]:
     for override in options.set:
         if not override.strip().startswith("verifier."):
             raise ConfigError(f"--set {override!r}: only settings of the table verifier have a meaning here")
-    return [*options.set, *([] if options.timeout is None else [f"verifier.timeout_s={options.timeout}"])]
+    overrides = list(options.set)
+    if options.timeout is not None:
+        overrides += [f"verifier.{name}={options.timeout}" for name in ("timeout_s", "code_timeout_s")]
+    if getattr(options, "unsafe_code_execution", False):
+        overrides.append("verifier.unsafe_code_execution=true")
+    return overrides
 
 
 def verifier_settings(options: Namespace) -> VerifierSettings:

@@ -6,7 +6,9 @@ import pytest
 
 from agon.audit.judge import Check, judge_each, written
 from agon.config import VerifierSettings
+from agon.errors import VerifierError
 from agon.records import Problem
+from agon.verifiers.registry import Verifiers
 
 
 def check(gold, answer, source=None, verifier="math"):
@@ -62,3 +64,18 @@ def test_an_interrupt_between_verdicts_ends_all():
 
     with pytest.raises(KeyboardInterrupt):
         judge_each((check(str(i), "1") for i in range(1000)), VerifierSettings(workers=2), on_judged)
+
+
+def test_without_isolation_programs_end_all_with_the_reason(monkeypatch):
+    def refuse(verifiers):
+        raise VerifierError("programs cannot be isolated here")
+
+    monkeypatch.setattr(Verifiers, "check_error_share", refuse)
+    with pytest.raises(VerifierError, match="cannot be isolated"):
+        judged_of([check("1", "1")], workers=2)
+
+
+def test_many_errors_are_counted_and_do_not_end_all():
+    # no gold of these is a number, which is the checker's own fault
+    judged = judged_of([check("many", "1", verifier="numeric") for _ in range(80)], workers=1)
+    assert {one.verdict.outcome for one in judged} == {"error"}

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from agon.audit.judge import Judged
-from agon.audit.pairs import check_of, disagreements, judge_pairs, read_pairs, summarize
+from agon.audit.judge import Judged, judge_all
+from agon.audit.pairs import check_of, disagreements, read_pairs, summarize
 from agon.config import VerifierSettings
 from agon.errors import DataError
 from agon.records import Verdict
@@ -24,8 +24,20 @@ def pairs_of(tmp_path, rows, only=None):
 
 
 def judge(pairs):
-    settings = VerifierSettings(workers=1)
-    return judge_pairs(pairs, style="boxed", settings=settings, progress=lambda done, total: None)
+    checks = [check_of(pair, "stated") for pair in pairs.rows]
+    return judge_all(checks, VerifierSettings(workers=1), lambda done, total: None)
+
+
+@pytest.mark.parametrize(
+    ("reading", "answers"),
+    [("stated", ["7", "8", "9"]), ("boxed", [None, "8", None]), ("tags", [None, None, "9"])],
+)
+def test_the_answer_of_a_whole_output_is_found_as_asked(tmp_path, reading, answers):
+    texts = ["The answer is 7.", r"so \boxed{8}", "<answer>9</answer>"]
+    rows = [{"gold": "7", "completion": text, "equal": True} for text in texts]
+    checks = [check_of(pair, reading) for pair in pairs_of(tmp_path, rows).rows]
+    found = judge_all(checks, VerifierSettings(workers=1), lambda done, total: None)
+    assert [one.verdict.answer for one in found] == answers
 
 
 def labelled(tmp_path, *outcomes):
@@ -33,7 +45,7 @@ def labelled(tmp_path, *outcomes):
     rows = [{"gold": "1", "pred": "1", "equal": equal, **fields} for equal, _, fields in outcomes]
     pairs = pairs_of(tmp_path, rows).rows
     return [
-        Judged(check_of(pair, "boxed"), Verdict(outcome, 0.0), 0.0)
+        Judged(check_of(pair, "stated"), Verdict(outcome, 0.0), 0.0)
         for pair, (_, outcome, _) in zip(pairs, outcomes, strict=True)
     ]
 
@@ -139,6 +151,7 @@ def test_agreement_is_counted_in_all_and_by_group(tmp_path):
     # right: the 1st, the 4th (a time-out is not correct, and is labelled different) and the 7th
     counts = {"n": 7, "agree": 3, "false_positives": 1, "false_negatives": 2, "timeouts": 2, "errors": 1}
     assert {name: summary[name] for name in counts} == counts
+    assert summary["outcomes"] == {"correct": 2, "wrong": 1, "unparsed": 1, "timeout": 2, "error": 1}
     assert summary["agreement"] == pytest.approx(3 / 7)
     # Clopper-Pearson of 3 in 7, from its table
     assert summary["interval"]["low"] == pytest.approx(0.0990, abs=1e-4)
