@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from agon.gym_families import FAMILIES, GYM_PREFIX, LEFT_OUT
 from agon.records import CODE_TASKS, METHODS, NAMED_TASKS, AnswerStyle
 
 # Beyond these, products and quotients of float32 numbers overflow or vanish.
@@ -79,7 +80,7 @@ class TaskSettings(_Settings):
     """Column that holds the question; None takes the task's own."""
     answer_field: str | None = None
     """Column that holds the answer; None takes the task's own."""
-    verifier: Literal["auto", "expression", "numeric", "exact", "math", "code"] = "auto"
+    verifier: Literal["auto", "expression", "numeric", "exact", "math", "code", "reasoning-gym"] = "auto"
     """Program that checks answers; `auto` takes the task's own (`math` for custom data)."""
     answer_style: AnswerStyle = "tags"
     """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>), `boxed` (\\boxed{…}), or `code` (a program
@@ -96,6 +97,10 @@ class TaskSettings(_Settings):
     """Share of the problems (by content hash) kept for choices made along the way."""
     test_share: Share = 0.1
     """Share of the problems kept for the final evaluation."""
+    num_generated: Positive = 1000
+    """Problems to generate, for a family of reasoning-gym."""
+    generator_seed: Count = 0
+    """Seed of the generated problems, for a family of reasoning-gym."""
     max_train: Positive | None = None
     """Use at most this many training problems."""
     max_prompt_tokens: Positive = 1024
@@ -278,8 +283,10 @@ class Settings(_Settings):
                 if isinstance(value, str) and not value.strip():
                     raise ValueError(f"{table}.{key} is empty: give a value, or leave it out")
         _require_known("train.method", self.train.method, METHODS)
-        if self.task.name != "custom":
-            _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom"))
+        if self.task.name.startswith(GYM_PREFIX):
+            _require_family(self.task.name)
+        elif self.task.name != "custom":
+            _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom", f"{GYM_PREFIX}FAMILY"))
         elif self.task.path is not None and self.task.hub is not None:
             raise ValueError("task.path and task.hub are both set: the problems come from one of them")
         elif self.task.path is None and self.task.hub is None and self.task.test_path is None:
@@ -324,6 +331,17 @@ def _require_known(key: str, name: str, known: Iterable[str]) -> None:
     known = tuple(known)
     if name not in known:
         raise ValueError(f"{key} is {name!r}, which is not known{did_you_mean(name, known)}; known: {', '.join(known)}")
+
+
+def _require_family(name: str) -> None:
+    family = name.removeprefix(GYM_PREFIX)
+    if family in LEFT_OUT:
+        raise ValueError(f"task.name is {name!r}, which is left out ({LEFT_OUT[family]}): take another family")
+    if family not in FAMILIES:
+        raise ValueError(
+            f"task.name is {name!r}, which is not known{did_you_mean(family, FAMILIES)}; "
+            f"`agon data list --json` names the {len(FAMILIES)} families"
+        )
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -25,7 +25,7 @@ ADAPTERS = ("A", "B")
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
 METHODS = ("grpo", "cooperative", "agon")
 PROTOCOLS = ("single", "cascade", "self-cascade", "moa", "majority", "blind-second")
-VERIFIERS = ("expression", "numeric", "exact", "math", "code")
+VERIFIERS = ("expression", "numeric", "exact", "math", "code", "reasoning-gym")
 NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp", "humaneval", "mbpp", "code_contests")
 CODE_TASKS = ("humaneval", "mbpp", "code_contests")
 WORDINGS = ("plain-v1", "symbols-v1")

@@ -85,6 +85,8 @@ def _generated(settings: TaskSettings) -> TaskData:
         "answer_field",
         "difficulty_min",
         "difficulty_max",
+        "num_generated",
+        "generator_seed",
         "dev_share",
         "test_share",
     )

@@ -20,7 +20,11 @@ from agon.records import Problem
 from agon.tasks.table import shown
 
 # What a verifier needs of a row besides the gold answer.
-VERIFIER_COLUMNS = {"expression": ("numbers", "target", "smallest", "largest")}
+VERIFIER_COLUMNS = {
+    "expression": ("numbers", "target", "smallest", "largest"),
+    "reasoning-gym": ("family", "size", "seed", "index"),
+}
+_NEEDED = {"expression": ("numbers", "target"), "reasoning-gym": ("family", "size", "seed", "index")}
 
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _LEVEL = re.compile(r"(?:level\s*)?([+-]?\d+(?:\.\d+)?)", re.IGNORECASE)
@@ -49,8 +53,8 @@ def problem_of(row: Mapping[str, Any], columns: Columns, *, task: str, verifier:
     question = _question(row.get(columns.question), columns.question)
     gold = _gold(row.get(columns.answer), columns.answer, verifier)
     details = {name: row[name] for name in VERIFIER_COLUMNS.get(verifier, ()) if row.get(name) is not None}
-    if verifier == "expression" and not {"numbers", "target"} <= details.keys():
-        raise UnusableRow("no 'numbers' and 'target', which the expression verifier needs")
+    if not set(_NEEDED.get(verifier, ())) <= details.keys():
+        raise UnusableRow(f"no {' and '.join(map(repr, _NEEDED[verifier]))}, which the {verifier} verifier needs")
     return Problem(
         id=content_id(question),
         question=question,
@@ -93,7 +97,7 @@ def _user_turn(turns: list[Any]) -> Any:
 
 def _gold(value: Any, column: str, verifier: str) -> str:
     text = _answer_text(value, column)
-    if "####" in text:
+    if "####" in text and verifier != "reasoning-gym":
         text = text.rpartition("####")[2].strip()
     elif verifier in ("math", "numeric") and re.search(r"\\(?:boxed|fbox)", text):
         text = extract_answer(text, "boxed") or ""

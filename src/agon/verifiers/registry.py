@@ -15,6 +15,7 @@ from agon.verifiers.exact import check_exact
 from agon.verifiers.expression import check_expression
 from agon.verifiers.math import MathChecker
 from agon.verifiers.numeric import check_numeric
+from agon.verifiers.reasoning_gym import GymChecker
 
 # Below this many checks a single failure would already be too large a share.
 MIN_CHECKS = 50
@@ -31,6 +32,7 @@ class Verifiers:
         self._max_error_share = settings.max_error_share
         self._math = MathChecker(settings)
         self._code = CodeChecker(settings)
+        self._gym = GymChecker(settings)
         self._counts: Counter[str] = Counter()
         self._last_error = ""
         self._lock = threading.Lock()
@@ -43,7 +45,7 @@ class Verifiers:
         verdicts = [
             _check(problem, completion, answer) for (problem, completion), answer in zip(pairs, answers, strict=True)
         ]
-        checks = {"math": self._check_math, "code": self._check_code}
+        checks = {"math": self._check_math, "code": self._check_code, "reasoning-gym": self._check_gym}
         for name, check in checks.items():
             waiting = [
                 (i, problem, answer)
@@ -100,6 +102,7 @@ class Verifiers:
         """End worker processes."""
         self._math.close()
         self._code.close()
+        self._gym.close()
 
     def _check_math(self, jobs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
         try:
@@ -112,6 +115,12 @@ class Verifiers:
             return self._code.check(jobs)
         except Exception as error:  # as in _check
             return [_failure(None, program, error) for _, program in jobs]
+
+    def _check_gym(self, jobs: Sequence[tuple[Problem, str]]) -> list[Verdict]:
+        try:
+            return self._gym.check(jobs)
+        except Exception as error:  # as in _check
+            return [_failure(problem.gold, answer, error) for problem, answer in jobs]
 
     def _count(self, verdicts: list[Verdict]) -> None:
         with self._lock:
@@ -136,7 +145,7 @@ def _check(problem: Problem, completion: Completion, answer: str | None) -> Verd
         return Verdict("unparsed", 0.0, missing, gold=gold)
     try:
         match problem.verifier:
-            case "math" | "code":
+            case "math" | "code" | "reasoning-gym":
                 return None
             case "expression":
                 return check_expression(problem, answer)

@@ -95,3 +95,10 @@ def test_the_id_is_that_of_the_content():
 def test_yes_and_no_can_be_guessed(gold):
     assert is_guessable(gold)
     assert not is_guessable(gold + " 7")
+
+
+def test_a_row_without_what_its_verifier_needs_is_refused():
+    with pytest.raises(UnusableRow, match="no 'numbers' and 'target', which the expression verifier needs"):
+        made("1+2", verifier="expression", numbers=[1, 2])
+    with pytest.raises(UnusableRow, match="no 'family' and 'size' and 'seed' and 'index', which the reasoning-gym"):
+        made("1", verifier="reasoning-gym", family="gcd")
