@@ -152,6 +152,21 @@ class ChecksProgress(_Bars):
         self.plain(f"checking: {of_all} {self._unit}", is_last=False)
 
 
+class StagesProgress(_Bars):
+    """Progress of work in several stages, each with an end of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tasks: dict[str, TaskID] = {}
+
+    def update(self, stage: str, done: int, total: int) -> None:
+        """Show how much of a stage is done."""
+        if stage not in self._tasks:
+            self._tasks[stage] = self.progress.add_task(stage, total=total, info="")
+        self.progress.update(self._tasks[stage], completed=done)
+        self.plain(f"{stage}: {done}/{total}")
+
+
 def _info(row: Mapping[str, Any]) -> str:
     parts = [
         f"{short} {row[name]:.3g}"

@@ -57,7 +57,7 @@ def check_data(
         *find_leaks(train, held_out, on_progress=on_progress),
         *find_leaks(unique, others, on_progress=on_progress),
     ]
-    golds = Counter(item.problem.gold for item in unique)
+    golds = Counter(item.problem.gold for item in unique if item.problem.gold)
     return DataReport(
         task=settings.task.name,
         sources=tuple(side.source for side in sides),

@@ -17,10 +17,10 @@ FAULTS: Mapping[str, str] = {
     "leak": "problems that also stand in a held-out split or in an evaluation set, in whatever spelling",
     "near-leak": "problems with most of their words in a row in a held-out split or an evaluation set",
     "dominant": "one answer that most problems have",
-    "long": "questions that are too long",
 }
-# What is told, but is harmless, or is left out at load.
+# What is told, but is harmless, or is left out by the settings when a run loads the task.
 NOTES: Mapping[str, str] = {
+    "long": "questions that are too long",
     "guessable": "answers that can be guessed (yes, no, true, false)",
     "similar": "problems with some 13 words in a row in a held-out split or an evaluation set",
     "unproven": "code problems without a program that proves their tests",
