@@ -46,7 +46,8 @@ _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
 _FUNCTION = re.compile(r"\\?([A-Za-z]+)\s?\(\s?([A-Za-z])\s?\)")
 _VARIABLE = re.compile(r"\\?(?:[A-Za-z]|(?<=\\)[A-Za-z]+)(?:_\{?\w{1,3}\}?)?|\\?[A-Za-z]\s?\(\s?\w{1,3}\s?\)")
 _PROSE = re.compile(r"[\w\s.,:!'$€£%°²³-]+(?<!_)")
-_HEDGE = re.compile(r"\b(?:or|and|not|either|maybe|perhaps|between)\b|n't\b|_", re.IGNORECASE)
+# A single letter may be a variable.
+_HEDGE = re.compile(r"\b(?i:or|and|not|either|maybe|perhaps|between)\b|\b[b-zB-HJ-Z]\b|(?i:n't)\b|_")
 _INTEGER_LETTERS = ("k", "n", "m")
 
 
@@ -112,7 +113,7 @@ def _compare_shapes(gold: str, answer: str) -> Comparison:
             return Comparison("wrong", f"the unit is {other}, not {one}")
     if _is_same(wanted, found) or is_same_whole(wanted, found):
         return Comparison("correct", "equal")
-    if _is_one_number_in_words(gold, answer):
+    if found.kind == "value" and _is_one_number_in_words(gold, answer):
         return Comparison("correct", "the number in the words")
     if not _is_readable(found):
         return Comparison("unparsed", "not a formula that can be read as a whole")

@@ -6,11 +6,10 @@ import re
 from typing import Any
 
 import sympy
-from math_verify.grader import unwrap_fcs
 
 from agon.verifiers.reading import readings
 from agon.verifiers.shape import Shape
-from agon.verifiers.values import is_same_set
+from agon.verifiers.values import as_set, is_same_value
 
 _SET_LIKE = re.compile(
     r"\\(?:cup|cap|setminus|pm|mp|emptyset|varnothing|mathbb|[lg](?:eq?|t|eqslant)|ne|neq)(?![A-Za-z])|[<>=]"
@@ -19,6 +18,8 @@ _SET_LIKE = re.compile(
 
 def is_same_whole(wanted: Shape, found: Shape) -> bool:
     """Tell whether two answers of different shape describe the same set of numbers, or state the same equation."""
+    if wanted.name and wanted.name == found.name and wanted.kind == found.kind == "value":
+        return False  # their values have been compared
     first, second = _text(wanted), _text(found)
     if not (_SET_LIKE.search(first) or _SET_LIKE.search(second)):
         return False
@@ -27,7 +28,7 @@ def is_same_whole(wanted: Shape, found: Shape) -> bool:
     one, other = _set(wanted, first), _set(found, second)
     if isinstance(one, sympy.Expr) or isinstance(other, sympy.Expr):
         return False  # a number is no relation: 4 is not 2x = 4
-    return one is not None and other is not None and is_same_set(one, other)
+    return one is not None and other is not None and is_same_value(one, other)
 
 
 def _text(shape: Shape) -> str:
@@ -61,12 +62,7 @@ def _joined(parts: list[Any], glue: str) -> Any:
 
 
 def _one_set(value: Any) -> Any:
-    if isinstance(value, sympy.Set):
-        return value
-    if isinstance(value, sympy.core.relational.Relational | sympy.And):
-        try:
-            relation: Any = unwrap_fcs(value)
-            return relation.as_set()
-        except (NotImplementedError, ValueError, TypeError, AttributeError):  # several variables, or no way to solve it
-            return None
-    return sympy.FiniteSet(value) if isinstance(value, sympy.Expr) and not value.free_symbols else None
+    found = as_set(value)
+    if found is None and isinstance(value, sympy.Expr) and not value.free_symbols:
+        return sympy.FiniteSet(value)
+    return found

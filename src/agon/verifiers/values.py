@@ -2,24 +2,23 @@
 
 * Made of rational numbers alone: compared exactly.
 * Other constants: both to 40 digits, equal where 25 agree. No rounding to a fixed number of decimals, no digit is chopped.
-* With variables: at ten points, above and below zero; equal if they agree wherever both are real, at three points or more. An
+* With variables: at thirteen points (exactly where that can be done), above and below zero; equal if they agree wherever both are real, at three points or more. An
   identity such as arccos(1-2a) = 2 arcsin(sqrt(a)) is found in this way, and a difference at one point is a proof.
-* Equations: the same up to a constant factor, by the same points.
-* Relations and sets: by math-verify.
+* Equations and inequalities: the same up to a constant factor, by the same points.
+* Sets: interval by interval; a relation in one variable is the set it describes.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sympy
-from math_verify.grader import get_pct_val, sympy_expr_eq, sympy_symbolic_eq
+from math_verify.grader import get_pct_val, sympy_symbolic_eq, unwrap_fcs
 from sympy.core.function import AppliedUndef
+from sympy.core.relational import Relational
 
-_FLOAT_DIGITS = 6
-_PRECISION = 15
 _DIGITS = 40
 _NEAR = sympy.Rational(1, 10**25)
 _NOTHING = sympy.Rational(1, 10**35)
@@ -37,20 +36,45 @@ def is_same_value(wanted: Any, found: Any) -> bool:
     matrices = _matrix(wanted), _matrix(found)
     if matrices[0] is not None or matrices[1] is not None:
         return _is_same_matrix(*matrices)
-    if isinstance(wanted, sympy.Ne) and isinstance(found, sympy.Ne):
-        wanted, found = sympy.Eq(*wanted.args, evaluate=False), sympy.Eq(*found.args, evaluate=False)
-    elif isinstance(wanted, sympy.Ne) or isinstance(found, sympy.Ne):
-        return False
     if isinstance(wanted, sympy.Expr) and isinstance(found, sympy.Expr):
         return _is_same_expression(_without_functions(wanted), _without_functions(found))
-    if isinstance(wanted, sympy.Eq) and isinstance(found, sympy.Eq) and _is_same_equation(wanted, found):
-        return True
+    if isinstance(wanted, Relational) and isinstance(found, Relational):
+        return _is_same_relation(wanted, found)
+    if isinstance(wanted, sympy.And) and isinstance(found, sympy.And):
+        return are_matched(wanted.args, found.args)
     return is_same_set(wanted, found)
 
 
 def is_same_set(wanted: Any, found: Any) -> bool:
-    """Tell whether two relations or sets are the same, or a relation describes a set."""
-    return bool(sympy_expr_eq(wanted, found, _FLOAT_DIGITS, _PRECISION, allow_set_relation_comp=True))
+    """Tell whether two sets are the same, of which one may be the relation that describes it."""
+    first, second = as_set(wanted), as_set(found)
+    if first is None or second is None:
+        return False
+    if isinstance(first, sympy.Interval) and isinstance(second, sympy.Interval):
+        ends = ((first.start, second.start), (first.end, second.end))
+        is_open_alike = first.left_open == second.left_open and first.right_open == second.right_open
+        return bool(is_open_alike) and all(is_same_value(one, other) for one, other in ends)
+    if type(first) is type(second) and isinstance(first, sympy.Union | sympy.FiniteSet):
+        return are_matched(first.args, second.args)
+    return bool(first == second or first.symmetric_difference(second).is_empty)
+
+
+def are_matched(wanted: Sequence[Any], found: Sequence[Any]) -> bool:
+    """Tell whether each value of one side is one of the other."""
+    return all(any(is_same_value(one, other) for other in found) for one in wanted) and all(
+        any(is_same_value(one, other) for one in wanted) for other in found
+    )
+
+
+def as_set(value: Any) -> Any:
+    """Return a set, or the set that a relation in one variable describes; None for anything else."""
+    if isinstance(value, Relational | sympy.And):
+        try:
+            relation: Any = unwrap_fcs(value)
+            return relation.as_set()
+        except (NotImplementedError, ValueError, TypeError, AttributeError):  # several variables, or no way to solve it
+            return None
+    return value if isinstance(value, sympy.Set) else None
 
 
 def is_rounded(exact: Any, rounded: Any, num_digits: int) -> bool:
@@ -138,16 +162,29 @@ def _is_same_expression(wanted: Any, found: Any) -> bool:
     return num_agreeing >= _MIN_POINTS or bool(sympy_symbolic_eq(wanted, found))
 
 
-def _is_same_equation(wanted: Any, found: Any) -> bool:
-    """Whether the sides' differences are a constant multiple of each other."""
-    first, second = (_without_functions(equation.lhs - equation.rhs) for equation in (wanted, found))
+def _is_same_relation(wanted: Any, found: Any) -> bool:
+    """Whether the sides' differences are a constant multiple of each other: a positive one for inequalities."""
+    if not all(isinstance(side, sympy.Expr) for side in (*wanted.args, *found.args)):
+        return False
+    (first, kind), (second, other_kind) = _difference(wanted), _difference(found)
     names = sorted({symbol.name for symbol in first.free_symbols | second.free_symbols})
     ratios: list[Any] = []
     for point in _points(names):
         one, other = _number_at(first, point), _number_at(second, point)
         if one is not None and other is not None and not _is_nothing(one, one) and not _is_nothing(other, other):
             ratios.append(one / other)
-    return len(ratios) >= _MIN_POINTS and all(_is_near(ratios[0], ratio) for ratio in ratios[1:])
+    if kind != other_kind or len(ratios) < _MIN_POINTS or not all(_is_near(ratios[0], ratio) for ratio in ratios[1:]):
+        return False
+    return kind in ("Equality", "Unequality") or bool(_is_real(ratios[0]) and ratios[0] > 0)
+
+
+def _difference(relation: Any) -> tuple[Any, str]:
+    """One side minus the other, the smaller first, and the kind of the relation."""
+    left, right, kind = relation.lhs, relation.rhs, type(relation).__name__
+    turned = {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}
+    if kind in turned:
+        left, right, kind = right, left, turned[kind]
+    return _without_functions(left - right), kind
 
 
 def _points(names: list[str]) -> list[dict[str, Any]]:
@@ -168,7 +205,8 @@ def _number_at(value: Any, point: Mapping[str, Any]) -> Any:
     try:
         # xreplace is quick, but would replace the bound variable of a sum as well
         placed = value.subs(replacements) if value.has(*_BOUND) else value.xreplace(replacements)
-        number = placed.evalf(_DIGITS)
+        exact = exact_value(placed)
+        number = placed.evalf(_DIGITS) if exact is None else exact
     except (ArithmeticError, ValueError, TypeError, AttributeError, NotImplementedError):
         return None
     return number if number.is_number and number.is_finite and not number.free_symbols and _is_plain(number) else None
@@ -180,6 +218,8 @@ def _is_plain(number: Any) -> bool:
 
 
 def _is_near(first: Any, second: Any) -> bool:
+    if isinstance(first, sympy.Rational) and isinstance(second, sympy.Rational):
+        return first == second
     return bool(abs(first - second) <= _NEAR * max(abs(first), abs(second)))
 
 
