@@ -10,7 +10,7 @@ from agon.config import VerifierSettings
 from agon.program_tests import StdinTests, from_details
 from agon.records import Outcome, Problem, Verdict
 from agon.verifiers.code_worker import LIMIT, NO_SANDBOX
-from agon.verifiers.judge import MAX_LIMITS
+from agon.verifiers.judge import ALL_RUNS_S
 from agon.verifiers.pool import Reply, WorkerPool, module_command
 from agon.verifiers.tester import TEST_SECONDS
 
@@ -78,7 +78,7 @@ class CodeChecker:
         tests = from_details(problem.details)
         limit_s = self._settings.code_timeout_s
         if isinstance(tests, StdinTests):
-            limit_s = (MAX_LIMITS + 1) * min(limit_s, tests.time_limit_s or limit_s)
+            limit_s += max(ALL_RUNS_S, limit_s)
         return _STRETCH * limit_s + TEST_SECONDS + _MARGIN_S
 
     def _verdict(self, program: str, reply: Reply) -> Verdict:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self
 
 from agon.program_tests import CodeTests, from_details, to_details
 from agon.verifiers.asking import ask
-from agon.verifiers.sandbox.plain import decode, encode
+from agon.verifiers.sandbox.plain import NotPlainError, decode, encode
 from agon.verifiers.sandbox.records import CallResult, ProgramFailed, SandboxError
 
 # What the test code itself may take for one program: comparing, and computing what is expected.
@@ -132,10 +132,13 @@ def _hold(tests: CodeTests, session: Session, channel: socket.socket) -> End:
                 num_passed = passed
                 try:
                     result = session.call(name, args, kwargs)
+                    num_calls += 1
+                    send(channel, tuple(result))
                 except ProgramFailed as failure:
                     return End("program failed", "", num_passed, num_calls, failure)
-                num_calls += 1
-                send(channel, tuple(result))
+                except NotPlainError as error:  # just within the limits on a value, and beyond them in its wrapping
+                    failure = ProgramFailed("not plain", str(error))
+                    return End("program failed", "", num_passed, num_calls, failure)
             case ("end", str(kind), str(reason), int(passed)):
                 return _ended(kind, reason, passed, num_calls)
             case _:

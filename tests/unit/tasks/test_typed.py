@@ -10,3 +10,10 @@ from agon.tasks.typed import typed_problem
 def test_a_number_with_thousands_of_digits_is_no_countdown_problem():
     with pytest.raises(DataError, match="is no countdown problem"):
         typed_problem(TaskSettings(), "9" * 5000 + " 7 5 = 24", None)
+
+
+def test_a_typed_code_problem_cannot_be_checked():
+    settings = TaskSettings(name="mbpp", answer_style="code")
+    assert not typed_problem(settings, "Double a number.", None).can_check
+    with pytest.raises(DataError, match="no tests for its program"):
+        typed_problem(settings, "Double a number.", "def double(x): return 2 * x")
