@@ -126,7 +126,7 @@ def test_a_person_reads_which_rows_disagree_and_which_could_not_be_judged(agon, 
     # Clopper-Pearson of 2 in 4, from its table
     assert "2 of 4 rows agree, 0.5000 [0.0676, 0.9324]" in said
     assert "false positives 1, false negatives 1, time-outs 0, errors 0" in said
-    assert "2 rows could not be judged" in said
+    assert "rows that could not be judged: 2" in said
     assert "row 5: not JSON" in said
     assert "row 6: 'equal' is 'yes', where true or false is wanted" in said
     assert "row 2 (b)  correct" in said

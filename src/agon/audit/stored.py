@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from agon.audit.judge import Check, Judged, judge_each
 from agon.config import Settings
-from agon.errors import RunError
+from agon.errors import AgonError, RunError
 from agon.recipe import settings_from
 from agon.records import OUTCOMES, Attempt, Match, Outcome
 from agon.runs import child_runs, folder_kind, match_files, match_step, read_config, read_matches
@@ -106,8 +106,10 @@ def audit_run(
     `overrides` change the run's own settings, such as `verifier.timeout_s=1`. `num_examples` bounds the examples of each change.
 
     Raises:
+        ConfigError: an override cannot be used.
         RunError: no run folder, no matches, none of a step or evaluation that is wanted, or nothing could be read.
     """
+    settings_from({}, overrides, source="arguments")  # a mistake in these is no damage of a run
     files = {run: _files(run, wanted) for run in child_runs(path) if folder_kind(run) == "run"}
     _check_found(path, [file for of_run in files.values() for file in of_run], wanted)
     audit = Audit(runs=[str(run) for run in files], num_files=sum(map(len, files.values())))
@@ -119,7 +121,7 @@ def audit_run(
     for run, of_run in files.items():
         try:
             settings = settings_from(read_config(run), overrides, source=str(run / "config.json"))
-        except RunError as error:
+        except AgonError as error:
             audit.damaged.append(Damage(str(run), str(error)))
             continue
         judge_each(_checks(of_run, settings, audit), settings.verifier, on_judged)

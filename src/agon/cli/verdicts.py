@@ -68,7 +68,7 @@ def print_pairs(pairs: Pairs, summary: Mapping[str, Any], faults: Sequence[Disag
     )
     print("  verdicts: " + ", ".join(f"{outcome} {count}" for outcome, count in summary["outcomes"].items()))
     if pairs.num_left_out:
-        print(f"  {pairs.num_left_out} rows left out by --kind, --tier or --tag")
+        print(f"  rows left out by --kind, --tier or --tag: {pairs.num_left_out}")
     _print_bad(pairs)
     _print_groups(summary)
     _print_faults(faults, shown)
@@ -105,7 +105,7 @@ def _widths(rows: Sequence[Sequence[object]]) -> list[int]:
 
 def _print_bad(pairs: Pairs) -> None:
     if pairs.bad:
-        print(f"  {len(pairs.bad)} rows could not be judged:")
+        print(f"  rows that could not be judged: {len(pairs.bad)}")
     for row in pairs.bad[:_BAD_SHOWN]:
         print(f"    row {row.number}: {shown(row.reason, None)}")
     if len(pairs.bad) > _BAD_SHOWN:

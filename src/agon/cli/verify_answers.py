@@ -54,7 +54,7 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
             f"--{name}", action="append", metavar="NAME", help=f"of --pairs, judge only rows with this {name}"
         )
     parser.add_argument("--all", action="store_true", help=f"of --pairs, list every row that disagrees, not {_SHOWN}")
-    add_limits(parser)
+    add_limits(parser, "timeout_s")
     add_json(parser)
     parser.set_defaults(run=verify_answers, verifier=verifier)
 

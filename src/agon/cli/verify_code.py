@@ -37,7 +37,7 @@ def add_parser(kinds: Subcommands) -> None:
         "--expect", choices=("correct", "wrong"), help="of --task, what the programs should be (default: correct)"
     )
     parser.add_argument("--all", action="store_true", help=f"of --task, list every row that is otherwise, not {_SHOWN}")
-    add_limits(parser, runs_programs=True)
+    add_limits(parser, "code_timeout_s")
     add_json(parser)
     parser.set_defaults(run=verify_code)
 

@@ -18,10 +18,14 @@ EXIT_CODES = (
 )
 
 
-def add_limits(parser: ArgumentParser, *, runs_programs: bool = False) -> None:
-    """Add what bounds a check."""
+_OF_PROGRAMS = "code_timeout_s"
+
+
+def add_limits(parser: ArgumentParser, *timeouts: str) -> None:
+    """Add what bounds a check. `timeouts` are the settings that `--timeout` stands for; one of them may be that of programs."""
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds one check may take")
-    if runs_programs:
+    parser.set_defaults(timeouts=timeouts)
+    if _OF_PROGRAMS in timeouts:
         parser.add_argument(
             "--unsafe-code-execution",
             action="store_true",
@@ -43,7 +47,7 @@ def verifier_overrides(options: Namespace) -> list[str]:
             raise ConfigError(f"--set {override!r}: only settings of the table verifier have a meaning here")
     overrides = list(options.set)
     if options.timeout is not None:
-        overrides += [f"verifier.{name}={options.timeout}" for name in ("timeout_s", "code_timeout_s")]
+        overrides += [f"verifier.{name}={options.timeout}" for name in options.timeouts]
     if getattr(options, "unsafe_code_execution", False):
         overrides.append("verifier.unsafe_code_execution=true")
     return overrides
@@ -57,7 +61,7 @@ def verifier_settings(options: Namespace) -> VerifierSettings:
     """
     from agon.recipe import settings_from
 
-    return settings_from({}, verifier_overrides(options), source="agon verify").verifier
+    return settings_from({}, verifier_overrides(options), source="arguments").verifier
 
 
 def read_text(path: str, option: str) -> str:

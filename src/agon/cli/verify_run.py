@@ -33,7 +33,7 @@ def add_parser(kinds: Subcommands) -> None:
         "--label", type=text, action="append", default=[], metavar="NAME", help="only the matches of this evaluation"
     )
     parser.add_argument("--all", action="store_true", help=f"list every change, not {_EXAMPLES} of each kind")
-    add_limits(parser, runs_programs=True)
+    add_limits(parser, "timeout_s", "code_timeout_s")
     add_json(parser)
     parser.set_defaults(run=verify_run)
 

@@ -7,7 +7,7 @@ import pytest
 
 from agon.audit.stored import NUM_SLOWEST, Wanted, audit_run
 from agon.config import Settings
-from agon.errors import RunError
+from agon.errors import ConfigError, RunError
 from agon.records import Attempt, Completion, Match, Problem, Prompt, Verdict
 from agon.runs import RunFolder, create_parent, write_evaluation
 
@@ -104,6 +104,25 @@ def test_a_damaged_file_is_named_and_the_others_are_checked(tmp_path):
     assert "line 1" in found.damaged[1].reason
     # what stands before the damage counts as well
     assert found.num_checked >= 2
+
+
+def test_settings_that_cannot_be_read_are_damage_of_that_run_alone(tmp_path):
+    parent = tmp_path / "parent"
+    create_parent(parent, children=["one", "two"], default="one")
+    for name in ("one", "two"):
+        new_run(parent / name, matches={0: [RIGHT]})
+    (parent / "one" / "config.json").write_text('{"train": {"stepz": 3}}')
+    found = audit(parent)
+    assert found.num_checked == 2
+    ((file, reason),) = found.damaged
+    assert file.endswith("one")
+    assert "stepz" in reason
+
+
+def test_an_override_that_cannot_be_used_is_no_damage(tmp_path):
+    run = new_run(tmp_path / "run", matches={0: [RIGHT]})
+    with pytest.raises(ConfigError, match="workers is 0"):
+        audit_run(run, wanted=Wanted(), overrides=["verifier.workers=0"], num_examples=3, progress=lambda done: None)
 
 
 def test_nothing_but_damage_is_an_error(tmp_path):
