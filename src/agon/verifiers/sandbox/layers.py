@@ -74,9 +74,14 @@ def enter(left_out: Collection[str], *, readable: Sequence[str] = ()) -> Entered
     _try(layers, "network namespace", left_out, lambda: unshare(CLONE_NEWNET))
     _try(layers, "ipc namespace", left_out, lambda: unshare(CLONE_NEWIPC | CLONE_NEWUTS))
     _try(layers, "file system namespace", left_out, lambda: private_root.enter_private_root(readable))
-    has_own_ids = layers[0].is_in_force or program_id is not None
     if program_id is not None and not _can_run_as(program_id):
         program_id = None
+        layers.append(Layer("user of its own", False, "another user cannot read Python's files"))
+    elif program_id is not None:
+        layers.append(Layer("user of its own", True, ""))
+    else:
+        layers.append(Layer("user of its own", False, "only root can give programs one"))
+    has_own_ids = layers[0].is_in_force or program_id is not None
     return Entered(layers, program_id, has_own_ids, proc, pid_namespace)
 
 

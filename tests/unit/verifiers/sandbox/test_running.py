@@ -37,24 +37,25 @@ def seconds_until_stopped(running):
     return time.monotonic() - begun
 
 
-LIMITS = Limits(timeout_s=0.2, memory_mb=1, output_mb=1)
+LIMITS = Limits(timeout_s=0.3, memory_mb=1, output_mb=1)
 
 
 def test_time_without_a_core_is_given_again(start):
-    assert seconds_until_stopped(start(LIMITS, waited_s=0.0)) == pytest.approx(0.2, abs=0.15)
-    assert seconds_until_stopped(start(LIMITS, waited_s=0.25)) >= 0.45
+    # 0.3, and 0.3 + 0.4
+    assert 0.3 <= seconds_until_stopped(start(LIMITS, waited_s=0.0)) < 0.7
+    assert 0.7 <= seconds_until_stopped(start(LIMITS, waited_s=0.4)) < 1.3
 
 
 def test_at_most_twice_the_limit_is_given_again(start):
-    # 0.2 + 2 x 0.2
-    assert seconds_until_stopped(start(LIMITS, waited_s=100.0)) == pytest.approx(0.6, abs=0.3)
+    # 0.3 + 2 x 0.3
+    assert 0.9 <= seconds_until_stopped(start(LIMITS, waited_s=100.0)) < 1.5
 
 
 def test_threads_that_keep_each_other_waiting_get_nothing(start):
-    assert seconds_until_stopped(start(LIMITS, waited_s=100.0, threads=2)) == pytest.approx(0.2, abs=0.15)
+    assert seconds_until_stopped(start(LIMITS, waited_s=100.0, threads=2)) < 0.7
 
 
 def test_where_nothing_is_told_nothing_is_given(start):
     running = start(LIMITS, waited_s=100.0)
     running._statistics = -1
-    assert seconds_until_stopped(running) == pytest.approx(0.2, abs=0.15)
+    assert seconds_until_stopped(running) < 0.7
