@@ -12,7 +12,7 @@ from agon.records import Outcome, Problem, Verdict
 from agon.verifiers.code_worker import LIMIT, NO_SANDBOX
 from agon.verifiers.judge import ALL_RUNS_S
 from agon.verifiers.pool import Reply, WorkerPool, module_command
-from agon.verifiers.tester import TEST_SECONDS
+from agon.verifiers.tester import WALL_SECONDS
 
 # Beyond what the sandbox itself allows: a checking process that has not answered by then has failed.
 _MARGIN_S = 30.0
@@ -79,7 +79,7 @@ class CodeChecker:
         limit_s = self._settings.code_timeout_s
         if isinstance(tests, StdinTests):
             limit_s += max(ALL_RUNS_S, limit_s)
-        return _STRETCH * limit_s + TEST_SECONDS + _MARGIN_S
+        return _STRETCH * limit_s + WALL_SECONDS + _MARGIN_S
 
     def _verdict(self, program: str, reply: Reply) -> Verdict:
         if reply.outcome == NO_SANDBOX:

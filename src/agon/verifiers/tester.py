@@ -10,10 +10,8 @@ from __future__ import annotations
 import os
 import random
 import resource
-import selectors
 import signal
 import socket
-import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,14 +20,21 @@ from typing import Any, Literal, NamedTuple, NoReturn, Protocol, Self
 
 from agon.program_tests import CodeTests, from_details, to_details
 from agon.verifiers.asking import ask
-from agon.verifiers.sandbox.plain import NotPlainError, decode, encode
+from agon.verifiers.channel import receive, send
+from agon.verifiers.sandbox.plain import NotPlainError
 from agon.verifiers.sandbox.records import CallResult, ProgramFailed, SandboxError
 
-# What the test code itself may take for one program: comparing, and computing what is expected.
+# What the test code itself may take for one program: comparing, and computing what is expected. Processor time, and a wall clock far
+# behind it: tests must not fail because the machine is busy.
 TEST_SECONDS = 10.0
+WALL_SECONDS = 60.0
 MAX_TRIALS = 100
 _START_TIMEOUT_S = 60.0
 _MAX_BYTES = 256 * 2**20
+# How the sandbox says that a value is too large to cross, and how the test process is told. A program could say so of any value: it
+# would gain nothing by it.
+_SAID_TOO_LARGE = "more than "
+TOO_LARGE = ("too large",)
 _LENGTH = struct.Struct("<I")
 _MAX_PIECE = 65_536
 
@@ -99,7 +104,7 @@ class Tester:
         self.start()
         assert self._channel is not None, "a started tester has a channel"
         self._num_trials += 1
-        end = _hold(tests, session, self._channel)
+        end = _hold(tests, session, self._channel, self._process)
         # What did not end by itself is still waiting for an answer.
         if end.kind not in ("held", "not held") or self._num_trials >= MAX_TRIALS:
             self.close()
@@ -114,9 +119,9 @@ class Tester:
             os.waitpid(self._process, 0)
 
 
-def _hold(tests: CodeTests, session: Session, channel: socket.socket) -> End:
+def _hold(tests: CodeTests, session: Session, channel: socket.socket, process: int) -> End:
     num_passed = num_calls = 0
-    left_s = TEST_SECONDS
+    left_s = WALL_SECONDS
     send(channel, to_details(tests))
     while True:
         start = time.monotonic()
@@ -124,10 +129,7 @@ def _hold(tests: CodeTests, session: Session, channel: socket.socket) -> End:
         left_s -= time.monotonic() - start
         match message:
             case None:
-                reason = f"the test code took longer than {TEST_SECONDS:g} s of its own"
-                if num_calls == 0:
-                    return End("broken tests", reason)
-                return End("too slow", f"{reason}, with what the program returned", num_passed, num_calls)
+                return _slow(num_passed, num_calls)
             case ("call", int(passed), str(name), tuple(args), dict(kwargs)):
                 num_passed = passed
                 try:
@@ -135,14 +137,32 @@ def _hold(tests: CodeTests, session: Session, channel: socket.socket) -> End:
                     num_calls += 1
                     send(channel, tuple(result))
                 except ProgramFailed as failure:
-                    return End("program failed", "", num_passed, num_calls, failure)
+                    if failure.kind != "not plain" or not failure.message.startswith(_SAID_TOO_LARGE):
+                        return End("program failed", "", num_passed, num_calls, failure)
+                    num_calls += 1
+                    send(channel, TOO_LARGE)
                 except NotPlainError as error:  # just within the limits on a value, and beyond them in its wrapping
                     failure = ProgramFailed("not plain", str(error))
                     return End("program failed", "", num_passed, num_calls, failure)
             case ("end", str(kind), str(reason), int(passed)):
                 return _ended(kind, reason, passed, num_calls)
+            case _ if _ran_out_of_time(process):
+                return _slow(num_passed, num_calls)
             case _:
                 return End("broken tests", "their process ended")
+
+
+def _ran_out_of_time(process: int) -> bool:
+    """Whether the test process, which has ended, was ended by its timer. It stays to be waited for."""
+    ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
+    return ended is not None and ended.si_status == signal.SIGPROF
+
+
+def _slow(num_passed: int, num_calls: int) -> End:
+    reason = f"the test code took longer than {TEST_SECONDS:g} s of its own"
+    if num_calls == 0:
+        return End("broken tests", reason)
+    return End("too slow", f"{reason}, with what the program returned", num_passed, num_calls)
 
 
 def _ended(kind: str, reason: str, num_passed: int, num_calls: int) -> End:
@@ -155,41 +175,6 @@ def _ended(kind: str, reason: str, num_passed: int, num_calls: int) -> End:
             return End("not held", reason, num_passed, num_calls)
         case _:
             return End("broken tests", reason)
-
-
-def send(channel: socket.socket, message: Any) -> None:
-    """Send one plain value.
-
-    Raises:
-        NotPlainError: it is none.
-    """
-    data = encode(message, max_bytes=_MAX_BYTES)
-    channel.sendall(_LENGTH.pack(len(data)) + data)
-
-
-def receive(channel: socket.socket, timeout_s: float | None) -> Any:
-    """Return the next plain value, () when the other side is gone, None when none came in time."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    size = _take(channel, _LENGTH.size, deadline)
-    data = _take(channel, _LENGTH.unpack(size)[0], deadline) if size else size
-    return decode(data) if data else (() if data is not None else None)
-
-
-def _take(channel: socket.socket, count: int, deadline: float | None) -> bytes | None:
-    data = bytearray()
-    with selectors.DefaultSelector() as selector:
-        selector.register(channel, selectors.EVENT_READ)
-        while len(data) < count:
-            if deadline is not None and not selector.select(max(deadline - time.monotonic(), 0)):
-                return None
-            try:
-                piece = channel.recv(min(count - len(data), _MAX_PIECE))
-            except ConnectionError:
-                return b""
-            if not piece:
-                return b""
-            data += piece
-    return bytes(data)
 
 
 def _be_tester(channel: socket.socket, confine: Callable[[], object]) -> NoReturn:
@@ -208,8 +193,8 @@ def _be_tester(channel: socket.socket, confine: Callable[[], object]) -> NoRetur
             os._exit(0)
         send(channel, ("ready",))
         while details := receive(channel, None):
-            # The default action of this signal ends the process: no endless test outlives a killed judge.
-            signal.setitimer(signal.ITIMER_PROF, 2 * TEST_SECONDS)
+            # The default action of this signal ends the process, also one whose judge was killed.
+            signal.setitimer(signal.ITIMER_PROF, TEST_SECONDS)
             _start_random_numbers()
             tests = from_details(details)
             assert isinstance(tests, CodeTests), "other tests need no test process"
@@ -232,4 +217,4 @@ def _exchange(channel: socket.socket, message: tuple[Any, ...]) -> tuple[Any, ..
     answer = receive(channel, None)
     if not answer:
         os._exit(0)  # the judge has decided
-    return answer
+    return () if answer == TOO_LARGE else answer

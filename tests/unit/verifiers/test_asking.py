@@ -5,7 +5,8 @@ import random
 import pytest
 
 from agon.program_tests import CodeTests
-from agon.verifiers.asking import ask, copy_back
+from agon.verifiers import asking
+from agon.verifiers.asking import ask, copy_back, has_more_values
 from agon.verifiers.sandbox.plain import NotPlainError
 
 
@@ -78,6 +79,23 @@ def test_test_code_that_fails_by_itself_is_broken(code, word):
     result, _ = asked([code], answers)
     assert result.kind == "broken tests"
     assert word in result.reason
+
+
+def test_a_result_too_large_to_cross_equals_only_what_is_as_large(monkeypatch):
+    monkeypatch.setattr(asking, "MAX_VALUES", 9)
+    wide = CodeTests(("assert f(1) == [[0] * 4] * 2",), ("f",))
+    small = CodeTests(("assert f(1) == [[0] * 4]",), ("f",))
+    assert ask(wide, lambda _: ()) == ("held", "", 1)
+    assert ask(small, lambda _: ()) == ("not held", "expected [[0, 0, 0, 0]], got a value too large to be compared", 0)
+    assert ask(CodeTests(("assert len(f(1)) == 12",), ("f",)), lambda _: ()).kind == "not held"
+
+
+@pytest.mark.parametrize(
+    ("value", "num"), [(5, 1), ([], 1), ([1, 2], 3), ([[1], (2, 3)], 6), ({"a": [1, 2]}, 5), ({(1, 2): {3}}, 6)]
+)
+def test_values_are_counted_with_what_is_inside_them(value, num):
+    assert has_more_values(value, num - 1)
+    assert not has_more_values(value, num)
 
 
 def test_tests_may_draw_random_numbers():

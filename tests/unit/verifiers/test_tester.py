@@ -76,6 +76,27 @@ def test_test_code_that_does_not_end_is_ended(own_tester, monkeypatch):
     assert time.monotonic() - started < 20
 
 
+def test_a_value_too_large_to_cross_is_told_to_the_tests(own_tester):
+    def large(*_):
+        raise ProgramFailed("not plain", "more than 1000000 values")
+
+    end = own_tester.hold(ADD, Program(large))
+    assert (end.kind, end.reason) == ("not held", "expected 3, got a value too large to be compared")
+    tests = CodeTests(("assert f(1, 2) == [0] * 1_000_001", "assert f(1, 2) == [0]"), ("f",))
+    assert own_tester.hold(tests, Program(large))[:4] == (
+        "not held",
+        "expected [0], got a value too large to be compared",
+        1,
+        2,
+    )
+
+
+def test_a_test_process_is_given_processor_time_and_a_longer_wall_clock(own_tester, monkeypatch):
+    monkeypatch.setattr(tester_module, "WALL_SECONDS", 1.0)
+    end = own_tester.hold(CodeTests(("f()\nimport time\ntime.sleep(30)",), ("f",)), Program(lambda: 1))
+    assert end.kind == "too slow"
+
+
 def test_a_closed_tester_leaves_no_process(own_tester):
     own_tester.start()
     process = own_tester._process
