@@ -79,4 +79,14 @@ def _parse(text: str) -> Any:
         parsed = convert_to_pct(parsed) if is_percent else parsed
     except Exception:  # whatever the grammar of latex2sympy raises on model text: it cannot be read
         return None
-    return None if parsed in (sympy.nan, sympy.zoo) else parsed
+    return None if parsed in (sympy.nan, sympy.zoo) else _with_imaginary_unit(parsed)
+
+
+def _with_imaginary_unit(value: Any) -> Any:
+    """A value whose free letter i is the imaginary unit (the index of a sum is not free)."""
+    units = (
+        {symbol: sympy.I for symbol in value.free_symbols if symbol.name == "i"}
+        if hasattr(value, "free_symbols")
+        else {}
+    )
+    return value.xreplace(units) if units else value

@@ -37,7 +37,7 @@ def is_same_value(wanted: Any, found: Any) -> bool:
     if matrices[0] is not None or matrices[1] is not None:
         return _is_same_matrix(*matrices)
     if isinstance(wanted, sympy.Expr) and isinstance(found, sympy.Expr):
-        return _is_same_expression(_without_functions(wanted), _without_functions(found))
+        return _is_same_expression(_simple(wanted), _simple(found))
     if isinstance(wanted, Relational) and isinstance(found, Relational):
         return _is_same_relation(wanted, found)
     if isinstance(wanted, sympy.And) and isinstance(found, sympy.And):
@@ -184,7 +184,7 @@ def _difference(relation: Any) -> tuple[Any, str]:
     turned = {"GreaterThan": "LessThan", "StrictGreaterThan": "StrictLessThan"}
     if kind in turned:
         left, right, kind = right, left, turned[kind]
-    return _without_functions(left - right), kind
+    return _simple(left - right), kind
 
 
 def _points(names: list[str]) -> list[dict[str, Any]]:
@@ -232,8 +232,9 @@ def _is_real(number: Any) -> bool:
     return bool(abs(imaginary) <= _NEAR * abs(real))
 
 
-def _without_functions(value: Any) -> Any:
-    """A value whose functions without a definition (`f(2)`) are variables of that name."""
+def _simple(value: Any) -> Any:
+    """A value with its sums and integrals done, and its functions without a definition (`f(2)`) as variables of that name."""
+    value = value.doit() if value.has(*_BOUND) else value
     functions = value.atoms(AppliedUndef)
     return (
         value.xreplace({call: sympy.Symbol(str(call).replace(" ", "")) for call in functions}) if functions else value
