@@ -35,8 +35,6 @@ _MAX_BYTES = 256 * 2**20
 # would gain nothing by it.
 _SAID_TOO_LARGE = "more than "
 TOO_LARGE = ("too large",)
-_LENGTH = struct.Struct("<I")
-_MAX_PIECE = 65_536
 
 
 class Session(Protocol):
