@@ -10,7 +10,7 @@ export HF_HUB_DISABLE_TELEMETRY ?= 1
 # The tests and the quickstart start many short processes: each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help install demo test check lint types imports unit test-slow bench format clean
+.PHONY: help install demo test check lint types imports unit test-slow bench bars format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -49,7 +49,10 @@ test-slow: install ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
 
 bench: install ## speed of sampling and learning, as ratios
-	for script in benchmarks/*.py; do $(BIN)/python $$script; done
+	for script in $(filter-out %_bars.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script; done
+
+bars: install ## what verdicts have to reach, measured on files of public answers (needs the data; minutes)
+	for script in benchmarks/*_bars.py; do $(BIN)/python $$script || exit 1; done
 
 format: install ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .
