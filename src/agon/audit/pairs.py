@@ -20,7 +20,8 @@ from agon.stats import clopper_pearson
 from agon.tasks.rows import UnusableRow
 from agon.tasks.table import Table, listed, shown
 
-# What rows may be told apart by; an earlier one comes first in what is printed.
+NUM_SLOWEST = 5
+# What rows may be told apart by.
 GROUPS = ("kind", "tier", "tag")
 _FIELDS = ("gold", "equal", "pred", "completion")
 EXTRA_FIELDS = ("id", "kind", "tier", "tags")
@@ -88,7 +89,7 @@ def read_pairs(table: Table, *, verifier: str, only: Mapping[str, Sequence[str]]
             if any(not set(names) & set(groups[group]) for group, names in only.items()):
                 pairs.num_left_out += 1
                 continue
-            pairs.rows.append(_pair(row.number, row.values, groups, verifier))
+            pairs.rows.append(_pair(row.number, row.values, groups, verifier=verifier))
         except UnusableRow as error:
             pairs.bad.append(BadRow(row.number, str(error)))
     pairs.require_rows()
@@ -99,7 +100,7 @@ def check_of(pair: Pair, reading: Reading) -> Check:
     """Turn a row into a check. A lone answer is read as if it stood in an answer block, which unwraps a box around it."""
     if not pair.is_whole:
         return Check(pair.problem, answered(pair.text), "tags", pair)
-    return read_whole(pair.problem, pair.text, reading, pair)
+    return read_whole(pair.problem, pair.text, reading, source=pair)
 
 
 def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
@@ -121,7 +122,18 @@ def summarize(judged: Sequence[Judged]) -> dict[str, Any]:
     }
     counted = Counter(one.verdict.outcome for one in judged)
     outcomes = {outcome: counted[outcome] for outcome in OUTCOMES if counted[outcome]}
-    return asdict(total) | {"agreement": total.agree / total.n, "interval": interval, "outcomes": outcomes} | tables
+    slowest = sorted(judged, key=lambda one: one.seconds, reverse=True)[:NUM_SLOWEST]
+    return {
+        **asdict(total),
+        "agreement": total.agree / total.n,
+        "interval": interval,
+        "outcomes": outcomes,
+        "slowest": [
+            {"number": one.check.source.number, "seconds": round(one.seconds, 4), "verdict": one.verdict.outcome}
+            for one in slowest
+        ],
+        **tables,
+    }
 
 
 Fault = Literal["false positive", "false negative", "error"]
@@ -181,7 +193,7 @@ def _check_columns(table: Table) -> None:
         )
 
 
-def _pair(number: int, values: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]], verifier: str) -> Pair:
+def _pair(number: int, values: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]], *, verifier: str) -> Pair:
     is_equal = values.get("equal")
     if not isinstance(is_equal, bool):
         raise UnusableRow(f"'equal' is {shown(is_equal)}, where true or false is wanted")

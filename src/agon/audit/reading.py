@@ -29,7 +29,7 @@ def problem_for(gold: Any, verifier: str) -> Problem:
     return problem_of({"question": "(not given)", "gold": gold}, columns, task="given", verifier=verifier)
 
 
-def read_whole(problem: Problem, text: str, reading: Reading, source: Any = None) -> Check:
+def read_whole(problem: Problem, text: str, reading: Reading, *, source: Any = None) -> Check:
     """Return a check of a whole output, whose answer is found by `reading`."""
     if reading != "stated":
         return Check(problem, written(text), reading, source)

@@ -66,6 +66,8 @@ def print_pairs(pairs: Pairs, summary: Mapping[str, Any], faults: Sequence[Disag
         f"  false positives {summary['false_positives']}, false negatives {summary['false_negatives']}, "
         f"time-outs {summary['timeouts']}, errors {summary['errors']}"
     )
+    slowest = summary["slowest"][0]
+    print(f"  slowest check: {slowest['seconds']:.2f} s, row {slowest['number']} ({slowest['verdict']})")
     print("  verdicts: " + ", ".join(f"{outcome} {count}" for outcome, count in summary["outcomes"].items()))
     if pairs.num_left_out:
         print(f"  rows left out by --kind, --tier or --tag: {pairs.num_left_out}")

@@ -32,8 +32,10 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
         help=f"check {what}",
         description=f"Check {what}: one answer (--gold with --answer or --completion), or labelled rows (--pairs). {EXIT_CODES}",
     )
-    parser.add_argument("--gold", type=text, metavar="G", help="the right answer")
-    parser.add_argument("--answer", metavar="TEXT", help="an answer")
+    parser.add_argument(
+        "--gold", type=text, metavar="G", help="the right answer; one that starts with a minus is written --gold=-x"
+    )
+    parser.add_argument("--answer", metavar="TEXT", help="an answer; likewise --answer=-x")
     parser.add_argument(
         "--completion", metavar="TEXT", help="a whole output, in which the answer is looked for; - reads standard input"
     )
@@ -41,7 +43,7 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
         "--pairs",
         type=text,
         metavar="FILE",
-        help="rows of gold, equal (true or false), and pred (an answer) or completion (a whole output); other fields are kept",
+        help="rows of gold, equal (true or false), and pred (an answer) or completion (a whole output), in JSONL, JSON or Parquet",
     )
     parser.add_argument(
         "--answer-style",

@@ -45,7 +45,7 @@ def labelled(tmp_path, *outcomes):
     rows = [{"gold": "1", "pred": "1", "equal": equal, **fields} for equal, _, fields in outcomes]
     pairs = pairs_of(tmp_path, rows).rows
     return [
-        Judged(check_of(pair, "stated"), Verdict(outcome, 0.0), 0.0)
+        Judged(check_of(pair, "stated"), Verdict(outcome, 0.0), seconds=pair.number / 10)
         for pair, (_, outcome, _) in zip(pairs, outcomes, strict=True)
     ]
 
@@ -152,6 +152,11 @@ def test_agreement_is_counted_in_all_and_by_group(tmp_path):
     counts = {"n": 7, "agree": 3, "false_positives": 1, "false_negatives": 2, "timeouts": 2, "errors": 1}
     assert {name: summary[name] for name in counts} == counts
     assert summary["outcomes"] == {"correct": 2, "wrong": 1, "unparsed": 1, "timeout": 2, "error": 1}
+    assert summary["slowest"][:2] == [
+        {"number": 7, "seconds": 0.7, "verdict": "unparsed"},
+        {"number": 6, "seconds": 0.6, "verdict": "error"},
+    ]
+    assert len(summary["slowest"]) == 5
     assert summary["agreement"] == pytest.approx(3 / 7)
     # Clopper-Pearson of 3 in 7, from its table
     assert summary["interval"]["low"] == pytest.approx(0.0990, abs=1e-4)
