@@ -134,6 +134,8 @@ def _enter_user_namespace(layers: list[Layer], left_out: Collection[str]) -> int
 
     def step() -> None:
         nonlocal has_two_ids
+        # Tried by a child first: a namespace whose users cannot be mapped would be worse than none.
+        _in_child(lambda: _new_user_namespace(private_id if is_root else None))
         has_two_ids = _new_user_namespace(private_id if is_root else None)
 
     _try(layers, "user namespace", left_out, step)
@@ -144,33 +146,36 @@ def _enter_user_namespace(layers: list[Layer], left_out: Collection[str]) -> int
 
 def _new_user_namespace(private_id: int | None) -> bool:
     """Enter a user namespace. Return whether it maps a second user, who is nobody outside; only real root can have that."""
+    user, group = os.geteuid(), os.getegid()
     if private_id is None:
-        user, group = os.geteuid(), os.getegid()
         unshare(CLONE_NEWUSER)
         _map_own_ids(user, group)
         return False
+    own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     ready, tell = os.pipe()
     helper = os.fork()
     if helper == 0:
         os.close(tell)
-        os._exit(_write_maps(ready, os.getppid(), private_id))
+        os._exit(_write_maps(ready, own, private_id))
     os.close(ready)
     try:
         unshare(CLONE_NEWUSER)
         os.write(tell, b"x")
     finally:
+        os.close(own)
         os.close(tell)
         _, status = os.waitpid(helper, 0)
     if status != 0:
-        _map_own_ids(0, 0)
+        _map_own_ids(user, group)
     return status == 0
 
 
 def _write_maps(ready: int, process: int, private_id: int) -> int:
+    """Map two users for the process whose folder in /proc is open, from outside: only root there may."""
     try:
         if os.read(ready, 1):
             for name in ("uid_map", "gid_map"):
-                _write(f"/proc/{process}/{name}", f"0 0 1\n{PROGRAM_ID} {private_id} 1\n")
+                _write(name, f"0 0 1\n{PROGRAM_ID} {private_id} 1\n", folder=process)
             return 0
     except OSError:
         return 1
@@ -183,8 +188,8 @@ def _map_own_ids(user: int, group: int) -> None:
     _write("/proc/self/gid_map", f"{PROGRAM_ID} {group} 1\n")
 
 
-def _write(path: str, text: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+def _write(path: str, text: str, *, folder: int | None = None) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.write(file, text.encode())
     finally:
@@ -217,21 +222,21 @@ def _can_run_as(program_id: int) -> bool:
 
 def try_in_child(layers: list[Layer], name: str, left_out: Collection[str], step: Callable[[], None]) -> None:
     """Find out whether a layer can be entered that this process itself must not enter."""
+    _try(layers, name, left_out, lambda: _in_child(step))
 
-    def fork_and_try() -> None:
-        heard, tell = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                step()
-            except Exception as error:
-                os.write(tell, str(error).encode() or b"failed")
-            os._exit(0)
-        os.close(tell)
-        failure = os.read(heard, 500).decode()
-        os.close(heard)
-        os.waitpid(child, 0)
-        if failure:
-            raise OSError(failure)
 
-    _try(layers, name, left_out, fork_and_try)
+def _in_child(step: Callable[[], object]) -> None:
+    heard, tell = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            step()
+        except Exception as error:
+            os.write(tell, str((isinstance(error, OSError) and error.strerror) or error).encode() or b"failed")
+        os._exit(0)
+    os.close(tell)
+    failure = os.read(heard, 500).decode()
+    os.close(heard)
+    os.waitpid(child, 0)
+    if failure:
+        raise OSError(failure)

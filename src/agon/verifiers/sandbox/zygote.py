@@ -78,7 +78,7 @@ class _Zygote:
 
     def _run(self, job: dict[str, Any], files: list[int]) -> None:
         if self._has_files:
-            private_root.renew_scratch(layers.PROGRAM_ID)
+            private_root.renew_scratch(os.getuid() if self._bars.program_id is None else self._bars.program_id)
         try:
             pid, failure = self._fork(job, files)
         finally:
