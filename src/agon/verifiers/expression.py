@@ -44,7 +44,7 @@ def check_expression(problem: Problem, answer: str) -> Verdict:
     try:
         numbers, target = [_whole(number) for number in details["numbers"]], _whole(details["target"])
         limits = _Limits(_whole(details.get("smallest", SMALLEST_VALUE)), _whole(details.get("largest", LARGEST_VALUE)))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         return Verdict("error", 0.0, f"the problem has no whole numbers and target: {error}"[:200], shown, problem.gold)
     try:
         parser = _Parser(_tokens(shown.translate(_SIGNS)), numbers, limits)

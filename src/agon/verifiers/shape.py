@@ -59,8 +59,8 @@ def read_shape(latex: str, *, depth: int = 0) -> Shape:
     if depth < _MAX_DEPTH:
         parts, glue = _split(_INNER_AND.sub(_apart, text))
         if 1 < len(parts) <= MAX_PARTS:
-            if glue == ";" and any("," in part for part in parts):
-                parts = [f"({part})" if "," in part else part for part in parts]
+            if glue == ";":
+                parts = [f"({part})" if len(_split(part)[0]) > 1 else part for part in parts]
             return Shape("list", text, tuple(read_shape(part, depth=depth + 1) for part in parts), glue=glue)
     name, text = _split_name(text)
     return _bracketed(text, depth)._replace(name=name) if depth < _MAX_DEPTH else Shape("value", text, name=name)

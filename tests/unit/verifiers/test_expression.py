@@ -71,6 +71,29 @@ def test_limits_may_be_the_problems_own():
     assert check_expression(countdown([12, 7, 5], 10, smallest=-10), "c-(b-a)").is_correct
 
 
+@pytest.mark.parametrize(
+    "details",
+    [
+        {"numbers": ["twelve", 7, 5], "target": 25},
+        {"numbers": [12, 7, 5]},
+        {"target": 25},
+        {"numbers": None, "target": 25},
+        {"numbers": [12.5, 7, 5], "target": 25},
+        {"numbers": [12, 7, 5], "target": "many"},
+        {"numbers": [12, 7, 5], "target": float("nan")},
+        {"numbers": [12, 7, 5], "target": float("inf")},
+    ],
+)
+def test_a_row_without_whole_numbers_is_an_error_and_no_verdict_on_the_answer(details):
+    verdict = check_expression(Problem("id", "q", "gold", "t", "expression", details=details), "(a-b)*c")
+    assert verdict.outcome == "error"
+    assert verdict.reason.startswith("the problem has no whole numbers and target: ")
+
+
+def test_whole_numbers_written_as_text_are_numbers():
+    assert check_expression(countdown(["12", 7.0, 5], "25"), "(a-b)*c").is_correct
+
+
 @given(st.text(alphabet="abc0123456789+-*() =x\n", max_size=120))
 def test_any_text_gets_a_verdict(text):
     assert check_expression(countdown([12, 7, 5], 25), text).outcome in ("correct", "wrong", "unparsed")

@@ -12,6 +12,11 @@ from agon.verifiers.units import are_other_units, split_unit
         (r"12\text{ cm}^{2}", "12", "cm2"),
         (r"2 \text{ or } 5", r"2 \text{ or } 5", ""),
         ("x + 5", "x + 5", ""),
+        ("5cm", "5", "cm"),
+        ("12x", "12x", ""),
+        ("12 x", "12 x", ""),
+        ("12 apples", "12", "apples"),
+        ("12 or more", "12 or more", ""),
     ],
 )
 def test_units_are_split_off(text, formula, unit):
