@@ -155,9 +155,13 @@ def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
     if part != "bare":
         half = rows[: len(rows) // 2]
         for lengths in ("equal", "lognormal"):
-            result[f"stages_{lengths}"] = rate(lambda k=lengths: one.stages(half, k, is_growing=False), options)
+            result[f"stages_{lengths}"] = rate(
+                lambda k=lengths: one.stages(half, k, is_growing=False), options, warm=False
+            )
             if part == "multi-lora":
-                result[f"growing_{lengths}"] = rate(lambda k=lengths: one.stages(half, k, is_growing=True), options)
+                result[f"growing_{lengths}"] = rate(
+                    lambda k=lengths: one.stages(half, k, is_growing=True), options, warm=False
+                )
         result |= one.updates(options.swaps)
     result |= one.parity(rows[:64])
     one.close()

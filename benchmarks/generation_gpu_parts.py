@@ -18,7 +18,6 @@ from agon.model.pair import AdapterPair
 from agon.records import Completion, Request
 from agon.rollout.vllm_adapters import SwappedAdapters, VersionedAdapters
 from agon.rollout.vllm_engine import VllmEngine
-from agon.rollout.vllm_loop import score_prompt
 from agon.rollout.vllm_server import start_server
 from agon.rollout.vllm_weights import FusedWeights, SwappedWeights, adapted_names
 
@@ -131,22 +130,7 @@ class Part:
             effect = self.engine.effects["A"]
             found |= {f"slope_at_{size:g}": effect.slope, f"effect_at_{size:g}": effect.effect}
             found |= {f"gap_at_{size:g}": effect.gap, f"slope_error_at_{size:g}": effect.slope_error}
-            if self.host.mode == "swapped":
-                found[f"nearest_slope_at_{size:g}"] = self._nearest_slope()
         return found
-
-    def _nearest_slope(self) -> float:
-        assert self.pair is not None
-        SwappedWeights(self.fused, self.pair.sites, is_dithered=False).write("A")
-        self.server.forget_prefixes()
-        probe = self.engine._probe
-        assert probe is not None
-        with self.pair.sampling("A") as model:
-            learner = probe._learner(model)
-        scores = torch.tensor(score_prompt(self.server, probe.token_ids, None), dtype=torch.float64)
-        slope = probe._effect(scores, learner).slope
-        self.weights.write("A")
-        return slope
 
     def _swaps(self, count: int) -> Numbers:
         assert self.pair is not None

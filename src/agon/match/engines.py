@@ -27,6 +27,8 @@ AdapterMode = Literal["swapped", "multi-lora"]
 # A tiny base decodes faster in plain torch than vLLM takes its steps, and has head sizes that vLLM's kernels lack.
 _TINY_PARAMETERS = 20_000_000
 _ADAPTER_ROOM = 2
+# Most of the card that a second copy of the adapted weights may take.
+_COPY_SHARE = 0.1
 # vLLM refuses to start if this share of the card is not free; the cache's size is given outright.
 _CLAIM = 0.9
 
@@ -66,7 +68,7 @@ def start_host(settings: Settings, base: Base) -> Host | None:
     """
     if engine_name(settings.rollout, base) == "torch":
         return None
-    mode = adapter_mode(settings)
+    mode = adapter_mode(settings, base)
     server = start_server(server_options(settings, base, mode), dtype=base.dtype, stop_ids=base.stop_ids)
     fused = FusedWeights(server.model, base)
     written = adapted_names(base, settings.adapter.targets) if mode == "swapped" else set[str]()
@@ -100,12 +102,18 @@ def open_engine(
     return engine
 
 
-def adapter_mode(settings: Settings) -> AdapterMode:
-    """Say how the adapters are served."""
+def adapter_mode(settings: Settings, base: Base) -> AdapterMode:
+    """Say how the adapters are served.
+
+    Swapped measured faster in every regime tried, also where challenges could have joined early (docs/benchmarks.md). It holds the
+    adapted weights twice; where that is a large part of the card they are served side by side, with one copy.
+    """
     asked = settings.rollout.vllm_adapters
     if asked != "auto":
         return asked
-    return "multi-lora"
+    written = adapted_names(base, settings.adapter.targets)
+    copied = sum(base.model.get_parameter(name).numel() for name in written) * base.dtype.itemsize
+    return "swapped" if copied <= _COPY_SHARE * torch.cuda.mem_get_info(base.device)[1] else "multi-lora"
 
 
 def server_options(settings: Settings, base: Base, mode: AdapterMode) -> ServerOptions:

@@ -23,7 +23,9 @@ from agon.model.pair import AdapterPair
 _PLANTED_SLOPE = 0.1
 _SLOPE = 0.5
 # The slope's own error, above which it says nothing.
-_MAX_SLOPE_ERROR = 0.1
+_MAX_SLOPE_ERROR = 0.05
+# Rounding with the adapter and without; a normal deviation is 1.25 times its mean absolute value.
+_TWO_ROUNDINGS = 1.25 * 2**0.5
 # Of the noise: an update smaller than this may well be rounded away.
 _LEAST_CHANGE = 0.05
 _PLANTED_SCALE = 0.05  # of the norm of the layer's own weight
@@ -34,7 +36,7 @@ class Effect:
     """How an adapter shows in the engine. Units: nats, means over the tokens of the text.
 
     `gap` is |engine - learner| with the adapter, `noise` the same without one; `effect` is what the adapter changes by the
-    learner's account; `slope` is the share of that which the engine shows, `slope_error` its standard error.
+    learner's account; `slope` is the share of that which the engine shows, `slope_error` its standard error if rounding is all that blurs it.
     """
 
     gap: float
@@ -88,13 +90,12 @@ class EffectProbe:
         change, shown = learner - self._learner_base, engine - self._engine_base
         squares = float(change.square().sum())
         slope = float((shown * change).sum()) / squares if squares else 1.0
-        rest = float((shown - slope * change).square().mean()) ** 0.5
         return Effect(
             gap=float((engine - learner).abs().mean()),
             noise=self._noise,
             effect=float(change.abs().mean()),
             slope=slope,
-            slope_error=rest / squares**0.5 if squares else float("inf"),
+            slope_error=_TWO_ROUNDINGS * self._noise / squares**0.5 if squares else float("inf"),
         )
 
     def _require_change(self, name: str, engine: Float[Tensor, " tokens"], learner: Float[Tensor, " tokens"]) -> None:

@@ -30,11 +30,14 @@ class Sampled:
     stop_reason: str | None = None
 
 
+# Jobs join when there is one for so many that run: a step that also reads prompts has no CUDA graph, and takes several times as long.
+_RUNNING_PER_JOIN = 16
+
 OnEnd = Callable[[Sampled], Iterable[Job]]
 
 
 def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
-    """Sample every job to its end. `on_end` is told of each as it ends, and returns jobs that join the batch at once.
+    """Sample every job to its end. `on_end` is told of each as it ends, and returns jobs that join the batch, a few at a time.
 
     Whatever ends this, also an error in `on_end`, leaves the server without requests.
 
@@ -42,16 +45,19 @@ def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
         EngineError: a request ended for another reason than a stop token or its cap.
     """
     running: dict[str, Sampled] = {}
+    waiting = list(jobs)
     try:
-        _add(server, jobs, running)
-        while running:
+        while waiting or running:
+            if len(waiting) * _RUNNING_PER_JOIN >= len(running) and waiting:
+                _add(server, waiting, running)
+                waiting = []
             for piece in server.step():
                 sampled = running[piece.request_id]
                 sampled.token_ids += piece.token_ids
                 sampled.logprobs += piece.logprobs
                 if piece.stop_reason is not None:
                     del running[piece.request_id]
-                    _add(server, on_end(_ended(sampled, piece.stop_reason)), running)
+                    waiting += on_end(_ended(sampled, piece.stop_reason))
     finally:
         if running:
             server.abort(running)

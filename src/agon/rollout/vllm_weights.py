@@ -10,17 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from agon.errors import EngineError
 from agon.model.base import Base, base_parameters
-from agon.model.lora import Site
+from agon.model.lora import Site, merged_weights
 
 # Where vLLM keeps the text part of a composite model.
 _PREFIXES = ("", "language_model.")
 _EMBEDDINGS = ("embed_tokens.weight", "lm_head.weight")
-_LOW_BITS = 16  # of a float32, those that bfloat16 leaves out
 
 
 class Place(NamedTuple):
@@ -104,37 +102,21 @@ class FusedWeights:
 class SwappedWeights:
     """Puts W0 + s·B·A of one adapter at a time into the engine, always from the pristine W0 that the learner keeps.
 
-    Nothing is ever subtracted, so nothing drifts: after any number of swaps the engine holds what one merge would give.
-    In bfloat16 most of a young adapter's update is smaller than half of a weight's last place: rounding to the nearest would
-    leave W0 as it is, and the engine would sample from the base. So sums are rounded up or down at random, by how near they are
-    (the same way in every swap): each weight is right on average, and an update of zero gives W0 exactly.
+    Nothing is ever subtracted, so nothing drifts: after any number of swaps the engine holds, bit for bit, what one merge gives. In
+    bfloat16 the part of a young adapter's update that is smaller than half of a weight's last place is rounded away. What that
+    changes is less than what rounding does to the activations, and the logprobs are those of the weights that sampled; rounding up or
+    down at random, which keeps every update on average, measured worse (docs/benchmarks.md).
     """
 
-    def __init__(self, fused: FusedWeights, sites: Sequence[Site], *, is_dithered: bool = True) -> None:
+    def __init__(self, fused: FusedWeights, sites: Sequence[Site]) -> None:
         self._sites = list(sites)
         self._views = [fused.view(f"{site.path}.weight") for site in sites]
-        self._is_dithered = is_dithered
 
     @torch.no_grad()
     def write(self, name: str | None) -> None:
         """Let the engine compute with adapter `name`, or as the bare base (None)."""
-        for number, (site, view) in enumerate(zip(self._sites, self._views, strict=True)):
-            view.copy_(site.weight if name is None else self._merged(site, name, number))
-
-    def _merged(self, site: Site, name: str, number: int) -> Tensor:
-        total = torch.addmm(site.weight.float(), site.up(name), site.down(name), alpha=site.scale(name))
-        if site.weight.dtype == torch.bfloat16 and self._is_dithered:
-            return dithered(total, seed=number)
-        return total.to(site.weight.dtype)
-
-
-def dithered(values: Float[Tensor, "rows columns"], *, seed: int) -> Float[Tensor, "rows columns"]:
-    """Round float32 to bfloat16, up or down with the probability that makes the expectation exact. A seed fixes the draws."""
-    generator = torch.Generator(values.device).manual_seed(seed)
-    # The bits of a float are in the order of its size: adding less than one last place carries into it now and then.
-    bits = values.contiguous().view(torch.int32)
-    noise = torch.randint(0, 1 << _LOW_BITS, bits.shape, dtype=torch.int32, device=values.device, generator=generator)
-    return ((bits + noise) & -(1 << _LOW_BITS)).view(torch.float32).to(torch.bfloat16)
+        for site, view in zip(self._sites, self._views, strict=True):
+            view.copy_(site.weight if name is None else merged_weights([site], name)[0])
 
 
 def adapted_names(base: Base, targets: Any) -> set[str]:
