@@ -113,8 +113,8 @@ class RolloutSettings(_Settings):
     engine: Literal["auto", "torch", "vllm"] = "auto"
     """Rollout engine; `auto` is vLLM where it is installed and the base is on a CUDA device and not tiny, else torch."""
     vllm_adapters: Literal["auto", "swapped", "multi-lora"] = "auto"
-    """How vLLM serves the adapters: `swapped` writes one at a time into its weights, `multi-lora` computes them side by side;
-    `auto` takes what measured faster for the run's method and lengths."""
+    """How vLLM serves the adapters: `swapped` writes one at a time into its weights (faster), `multi-lora` computes them side by side
+    (one copy of the base); `auto` is swapped unless the second copy of the adapted weights takes over a tenth of the card."""
     engine_memory_share: Share = 0.35
     """Share of the free GPU memory that vLLM's key-value cache may take; it takes what `max_rows` full rows need if that is less."""
     max_adapter_lag: Count = 0
