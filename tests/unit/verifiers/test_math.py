@@ -4,9 +4,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import sympy
 
 from agon.config import VerifierSettings
-from agon.verifiers import pool
+from agon.verifiers import compare, pool
 from agon.verifiers.math import MathChecker, check_plainly
 
 LIMIT_S = 2.0
@@ -110,6 +111,41 @@ def test_any_number_of_threads_may_check_at_once(checker):
     with ThreadPoolExecutor(64) as threads:
         outcomes = list(threads.map(lambda pair: checker.check([pair])[0].outcome, pairs))
     assert outcomes == ["correct", "wrong"] * 32
+
+
+def test_waiting_for_a_worker_is_not_counted(checker):
+    # together far more than one limit of work for two processes
+    pairs = [(f"x + {n}", f"{n} + x") for n in range(1000)]
+    assert {verdict.outcome for verdict in checker.check(pairs)} == {"correct"}
+
+
+def test_what_sympy_cannot_compare_is_wrong_and_what_fails_in_our_own_code_is_an_error(monkeypatch):
+    monkeypatch.setattr(compare, "is_same_whole", lambda *args: sympy.solve("?"))
+    found = compare.compare("x", "y")
+    assert found == ("wrong", "cannot be shown to be equal (SympifyError)")
+    monkeypatch.setattr(compare, "is_same_whole", None)
+    with pytest.raises(TypeError):
+        compare.compare("x", "y")
+
+
+def test_a_gold_answer_that_is_too_long_is_the_datas_fault():
+    verdict = check_plainly("1" * 2001, "1")
+    assert verdict is not None
+    assert verdict.is_masked
+    assert verdict.reason == "the gold answer has 2001 characters; more than 2000 are not read"
+
+
+def test_text_that_looks_like_code_makes_no_file_and_the_next_answer_is_judged(checker, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    codes = [
+        "[open('marker','w')]",
+        "__import__('os').system('touch marker')",
+        r"\sqrt{open('marker','w')}",
+        "x if open('marker','w') else 12",
+    ]
+    verdicts = checker.check([("12", code) for code in codes] + [("12", r"\sqrt{144}")])
+    assert [verdict.is_correct for verdict in verdicts] == [False] * 4 + [True]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_worker_writes_no_file_takes_no_more_memory_than_allowed_and_loads_no_torch(tmp_path):
