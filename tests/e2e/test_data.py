@@ -90,7 +90,8 @@ def test_a_tokenizer_counts_the_questions(agon, write, capsys, tmp_path):
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     long = {"question": "one two three four five six", "answer": 77}
     words = ["data", "check", write([*_rows(9), long]), "--model", tmp_path, "--set", "task.max_prompt_tokens=5"]
-    assert agon(*words) == 1
+    # Long questions are left out at load: told, and no fault of the data.
+    assert agon(*words) == 0
     assert "6 tokens; task.max_prompt_tokens is 5" in capsys.readouterr().out
     assert agon(*words[:3], "--model", tmp_path / "absent") == 2
     assert "tokenizer.json cannot be read" in capsys.readouterr().err

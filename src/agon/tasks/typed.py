@@ -40,10 +40,9 @@ def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
         raise DataError(
             "a typed problem has no numbers and target for the expression verifier: measure it with agon eval"
         )
-    if verifier == "code" and gold is not None:
-        raise DataError(
-            "a typed problem has no tests for its program: leave the answer out, or measure it with agon eval"
-        )
+    missing = {"code": "tests for its program", "reasoning-gym": "item that its scorer knows"}.get(verifier)
+    if missing is not None and gold is not None:
+        raise DataError(f"a typed problem has no {missing}: leave the answer out, or measure it with agon eval")
     problem = Problem(id=content_id(text), question=text, gold=gold or "", task=settings.name, verifier=verifier)
     return Typed(problem, can_check=gold is not None)
 

@@ -17,3 +17,10 @@ def test_a_typed_code_problem_cannot_be_checked():
     assert not typed_problem(settings, "Double a number.", None).can_check
     with pytest.raises(DataError, match="no tests for its program"):
         typed_problem(settings, "Double a number.", "def double(x): return 2 * x")
+
+
+def test_a_typed_puzzle_of_reasoning_gym_cannot_be_checked():
+    settings = TaskSettings(name="reasoning-gym/gcd")
+    assert not typed_problem(settings, "Find the GCD of 4 and 6.", None).can_check
+    with pytest.raises(DataError, match="no item that its scorer knows"):
+        typed_problem(settings, "Find the GCD of 4 and 6.", "2")
