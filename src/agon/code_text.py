@@ -22,9 +22,10 @@ import warnings
 from itertools import islice
 from typing import NamedTuple
 
-# Longer texts are not parsed here: a program has a few thousand characters, and parsing takes time and stack.
-MAX_PARSED_CHARS = 50_000
-MAX_CODE_CHARS = 200_000
+# A longer text without a tag is not parsed to see if it is a program, and a longer program is not run. Parsing is all that may be done to
+# a model's text outside the sandbox, and even that takes time quadratic in the text at worst; compiling may take exponential time.
+MAX_PARSED_CHARS = 20_000
+MAX_CODE_CHARS = 50_000
 
 PYTHON_TAGS = frozenset({"python", "python3", "py", "py3"})
 _FILE_NAME = "<model text>"
@@ -106,15 +107,30 @@ def is_program(text: str) -> bool:
     return tree is not None and any(not _is_idle(statement) for statement in tree.body)
 
 
-def parse(text: str) -> ast.Module | None:
+def parse(text: str, *, max_chars: int = MAX_PARSED_CHARS) -> ast.Module | None:
     """Return the syntax tree of a text, None if it has none or is too long or too deep to be parsed here."""
-    if len(text) > MAX_PARSED_CHARS:
-        return None
+    return None if len(text) > max_chars else _parsed(text).tree
+
+
+class _Parsed(NamedTuple):
+    tree: ast.Module | None
+    fault: str
+
+
+def syntax_fault(text: str) -> str | None:
+    """Return why Python cannot parse a text, None if it can."""
+    return _parsed(text).fault or None
+
+
+def _parsed(text: str) -> _Parsed:
     try:
-        return ast.parse(text, _FILE_NAME)
-    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
-        # deep nesting ends as MemoryError or RecursionError; null bytes and lone surrogates as ValueError
-        return None
+        return _Parsed(ast.parse(text, _FILE_NAME), "")
+    except SyntaxError as error:
+        return _Parsed(None, f"{error.msg} (line {error.lineno})" if error.lineno else error.msg)
+    except (ValueError, OverflowError) as error:  # null bytes, half of a surrogate pair
+        return _Parsed(None, f"not a text that Python reads ({error})")
+    except (MemoryError, RecursionError):
+        return _Parsed(None, "too deeply nested")
 
 
 def _is_idle(statement: ast.stmt) -> bool:

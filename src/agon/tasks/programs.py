@@ -29,7 +29,7 @@ from agon.tasks.table import shown
 from agon.tasks.testcode import count_tests, defined_names, suite_of, syntax_fault, taken_from_program
 
 MAX_CASES = 100
-MAX_CASE_CHARS = 100_000
+MAX_CASE_CHARS = 50_000
 
 TEXT_COLUMNS = ("prompt", "text", "description", "question")
 PROGRAM_COLUMNS = ("canonical_solution", "code", "fixed", "solution")

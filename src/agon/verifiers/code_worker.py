@@ -1,7 +1,8 @@
 """The program of a checking process for code: reads one job a line, writes one finding a line.
 
-Started with `python -m agon.verifiers.code_worker`. It is the judge: trusted, confined itself, with the sandbox as its child. A job
-holds a program and the tests of its problem; where the sandbox cannot be had, every job is answered so.
+Started with `python -m agon.verifiers.code_worker`. It is the judge, and runs nothing but our own code: programs run in the sandbox
+that it owns, test code in a confined process that it forks. A job holds a program and the tests of its problem; where the sandbox cannot
+be had, every job is answered so.
 """
 
 from __future__ import annotations

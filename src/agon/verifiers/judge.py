@@ -7,7 +7,7 @@ A pass is proven by values compared here, test by test. How a program ends is ne
   the output is the proof, so ending by `sys.exit(0)` after it is fine; any other exit code is wrong whatever was printed.
 * Time, memory and output limits give `timeout`, and the reason says which. A program on standard input has its limit for each test,
   and `ALL_RUNS_S` for all of them; a function has one limit for all its tests.
-* A text that Python cannot compile is `unparsed`.
+* A text that Python cannot parse or compile is `unparsed`.
 * Tests that cannot run, or never call the program, are our fault: `error`.
 """
 
@@ -30,6 +30,7 @@ from agon.verifiers.tester import Session, Tester
 # One right but slow program with a hundred tests must not hold up all others. A single longer limit counts instead.
 ALL_RUNS_S = 60.0
 _MAX_REASON = 400
+_AT_LOAD = "before the tests"
 # Results of iterations and sums differ in their last digits between two right programs.
 _SAME_FLOAT = 1e-5
 
@@ -118,7 +119,7 @@ def _judge_cases(program: str, tests: CaseTests, sandbox: Sandbox, limits: Limit
                     reason = f"test {number} of {len(tests.cases)}: expected {shown(case.expected)}, got {shown(value)}"
                     return Finding("wrong", reason)
     except ProgramFailed as failure:
-        return _failed(failure, f"test {number} of {len(tests.cases)}" if number else "before the tests", limits)
+        return _failed(failure, f"test {number} of {len(tests.cases)}" if number else _AT_LOAD, limits)
     return Finding("correct", f"all {len(tests.cases)} tests passed")
 
 
@@ -129,7 +130,7 @@ def _judge_code(program: str, tests: CodeTests, sandbox: Sandbox, tester: Tester
         with sandbox.load(program, limits) as session:
             end = tester.hold(tests, session)
     except ProgramFailed as failure:
-        return _failed(failure, "before the tests", limits)
+        return _failed(failure, _AT_LOAD, limits)
     of_all = f" of {tests.num_tests}" if tests.num_tests else ""
     where = f"test {end.num_passed + 1}{of_all}"
     match end.kind:
@@ -153,6 +154,8 @@ def _failed(failure: ProgramFailed, where: str, limits: Limits) -> Finding:
     match failure.kind:
         case "time" | "memory" | "output" as kind:
             return Finding("timeout", f"{where}: {_limit_reason(kind, limits)}")
+        case "exception" if failure.exception_name == "SyntaxError" and where == _AT_LOAD:
+            return Finding("unparsed", f"the program cannot be compiled: {failure.message}")
         case "exception" if failure.exception_name == "MemoryError":
             return Finding("timeout", f"{where}: {_limit_reason('memory', limits)}")
         case "exception":

@@ -30,6 +30,7 @@ TEST_SECONDS = 10.0
 WALL_SECONDS = 60.0
 MAX_TRIALS = 100
 _START_TIMEOUT_S = 60.0
+_ENDING_SECONDS = 2.0
 _MAX_BYTES = 256 * 2**20
 # How the sandbox says that a value is too large to cross, and how the test process is told. A program could say so of any value: it
 # would gain nothing by it.
@@ -151,9 +152,14 @@ def _hold(tests: CodeTests, session: Session, channel: socket.socket, process: i
 
 
 def _ran_out_of_time(process: int) -> bool:
-    """Whether the test process, which has ended, was ended by its timer. It stays to be waited for."""
-    ended = os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
-    return ended is not None and ended.si_status == signal.SIGPROF
+    """Whether the test process was ended by its timer. It stays to be waited for."""
+    deadline = time.monotonic() + _ENDING_SECONDS
+    # One that only closed its end of the channel would keep us waiting.
+    while not (ended := os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT | os.WNOHANG)):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return ended.si_status == signal.SIGPROF
 
 
 def _slow(num_passed: int, num_calls: int) -> End:

@@ -85,6 +85,8 @@ def test_limits_end_in_a_timeout_that_says_which(judged, ended, words):
 def test_text_that_python_cannot_compile_is_unparsed(judged):
     assert judged("def f(:", DOUBLE)[0] == "unparsed"
     assert judged("def f(:", STDIN)[0] == "unparsed"
+    outcome, reason = judged("return 1", DOUBLE)
+    assert (outcome, reason[:33]) == ("unparsed", "the program cannot be compiled: S")
 
 
 @pytest.mark.parametrize(
