@@ -80,6 +80,17 @@ def test_a_named_task_is_read_from_a_file_by_its_own_columns(agon, write, capsys
     assert problem["gold"] == problem["question"].removeprefix("q")
 
 
+@pytest.mark.parametrize("words", [["mbpp"], [None, "--set", "task.verifier=code"], [None, "--set", "task.name=mbpp"]])
+def test_code_problems_are_shown_without_naming_their_answer_style(agon, write, capsys, words):
+    row = {"prompt": "Double it.", "test_list": ["assert double(2) == 4"], "code": "def double(x): return 2 * x"}
+    path = write([row, row | {"prompt": "Double a number.", "code": "def double(x): return x + x"}])
+    task = [words[0] or path, *words[1:], *(["--set", f"task.path={json.dumps(str(path))}"] if words[0] else [])]
+    assert agon("data", "show", *task, "--json", "--n", "1") == 0
+    problem = json.loads(capsys.readouterr().out)["problems"][0]
+    assert problem["verifier"] == "code"
+    assert problem["gold"].startswith("def double")
+
+
 def test_a_tokenizer_counts_the_questions(agon, write, capsys, tmp_path):
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

@@ -142,9 +142,9 @@ def _settings(task: str, overrides: list[str]) -> Settings:
 
     is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
     tree: dict[str, Any] = {"name": "custom", "path": task} if is_file else {"name": task}
-    is_named_otherwise = any(override.startswith("task.name=") for override in overrides)
-    is_code = task in CODE_TASKS or any(override.replace('"', "") == "task.verifier=code" for override in overrides)
-    if is_code or (is_named_otherwise and any(name in override for name in CODE_TASKS for override in overrides)):
+    said = {key.strip(): value.strip("\"' ") for key, _, value in (override.partition("=") for override in overrides)}
+    if said.get("task.name", tree["name"]) in CODE_TASKS or said.get("task.verifier") == "code":
+        # The one style that such answers can have.
         tree["answer_style"] = "code"
     return settings_from({"task": tree}, overrides, source="agon data")
 

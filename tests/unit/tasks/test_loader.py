@@ -267,6 +267,16 @@ def test_long_prompts_are_dropped_and_named():
     assert [row.reason for row in dropped] == ["the prompt of problem 7 has 7 tokens, and 5 fit"]
 
 
+def test_a_prompt_of_one_token_too_many_and_a_megabyte_long_one_are_named_alike():
+    problems = [Problem(str(n), "x " * n, "1", "t", "math") for n in (10, 11, 500_000)]
+    kept, dropped = drop_long(problems, lambda problem: len(problem.question.split()), 10)
+    assert [problem.id for problem in kept] == ["10"]
+    assert [row.reason.split(" has ")[1] for row in dropped] == [
+        "11 tokens, and 10 fit",
+        "500000 tokens, and 10 fit",
+    ]
+
+
 @needs_shared
 @pytest.mark.parametrize(
     ("name", "path", "test_path", "num_rows", "bad"),

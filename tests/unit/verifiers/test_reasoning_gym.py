@@ -1,10 +1,14 @@
 import importlib.util
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from agon.config import TaskSettings, VerifierSettings
 from agon.records import Completion
 from agon.tasks.loader import load_task
+from agon.verifiers.pool import module_command, worker_environment
 from agon.verifiers.reasoning_gym import MAX_CHARS, GymChecker
 from agon.verifiers.registry import open_verifiers
 
@@ -25,6 +29,11 @@ def checker():
     checker = GymChecker(VerifierSettings(workers=1))
     yield checker
     checker.close()
+
+
+def can_confine():
+    code = "from agon.verifiers.sandbox import confine_this_process as c; c(memory_mb=1024, is_unsafe_allowed=False)"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
 def outcomes(checker, pairs):
@@ -71,3 +80,18 @@ def test_the_verifiers_border_takes_the_answer_out_of_a_completion(problems):
         assert [verdict.outcome for verdict in verifiers.verify(pairs, "boxed")] == ["correct", "wrong", "unparsed"]
     finally:
         verifiers.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or not can_confine(), reason="this system cannot confine")
+def test_the_scoring_process_is_confined_although_its_libraries_start_threads():
+    command = module_command("agon.verifiers.reasoning_gym_worker", 2048, 5.0)
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=worker_environment())
+    try:
+        assert worker.stdout.readline() == b'{"ready": true}\n'
+        status = Path(f"/proc/{worker.pid}/status").read_text()
+        # 2 is a filter of system calls
+        assert "Seccomp:\t2\n" in status
+        assert "NoNewPrivs:\t1\n" in status
+    finally:
+        worker.kill()
+        worker.communicate()
