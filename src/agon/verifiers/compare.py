@@ -16,6 +16,7 @@ import sympy
 
 from agon.numerals import MIN_ROUNDED_DIGITS, only_number, read_number, same_number
 from agon.verifiers import reading
+from agon.verifiers.letters import letter_chosen, renamed
 from agon.verifiers.reading import readings
 from agon.verifiers.sets import is_same_whole
 from agon.verifiers.shape import (
@@ -29,7 +30,7 @@ from agon.verifiers.shape import (
 )
 from agon.verifiers.spelling import is_same_text, is_words, latex_spelling, number_in_base, plain_spelling
 from agon.verifiers.units import are_other_units, split_unit
-from agon.verifiers.values import is_rounded, is_same_value
+from agon.verifiers.values import is_rounded, is_same_value, is_unfinished
 
 
 class Comparison(NamedTuple):
@@ -48,7 +49,6 @@ _VARIABLE = re.compile(r"\\?(?:[A-Za-z]|(?<=\\)[A-Za-z]+)(?:_\{?\w{1,3}\}?)?|\\?
 _PROSE = re.compile(r"[\w\s.,:!'$€£%°²³-]+(?<!_)")
 # A single letter may be a variable.
 _HEDGE = re.compile(r"\b(?i:or|and|not|either|maybe|perhaps|between)\b|\b[b-zB-HJ-Z]\b|(?i:n't)\b|_")
-_INTEGER_LETTERS = ("k", "n", "m")
 
 
 def forbid_evaluation() -> None:
@@ -232,11 +232,13 @@ def _is_same_formula(gold: str, answer: str, letters: Mapping[str, str]) -> bool
     wanted, found = readings(gold), readings(answer)
     for one in wanted:
         for other in found:
-            value = _renamed(other.value, letters)
+            value = renamed(other.value, letters)
+            if is_unfinished(one.value, value):
+                continue
             if is_same_value(one.value, value):
                 return True
-            same_letter = _letter_for(one.value, value)
-            if same_letter and is_same_value(one.value, _renamed(value, same_letter)):
+            same_letter = letter_chosen(one.value, value)
+            if same_letter and is_same_value(one.value, renamed(value, same_letter)):
                 return True
     return bool(wanted and found) and _is_rounded(gold, answer, wanted[0].value, found[0].value)
 
@@ -247,33 +249,6 @@ def _in_radians(text: str, other: str) -> str:
         return text
     is_number = not _TRIGONOMETRY.search(text) and (_DEGREE.search(other) or r"\pi" not in other)
     return _DEGREE.sub("" if is_number else r"\\cdot\\frac{\\pi}{180}", text)
-
-
-def _letter_for(wanted: Any, found: Any) -> dict[str, str]:
-    """The one letter that the answer may have chosen otherwise: a constant of integration, or any integer beside pi."""
-    if not isinstance(wanted, sympy.Expr) or not isinstance(found, sympy.Expr):
-        return {}
-    only_wanted = sorted(_names(wanted) - _names(found))
-    only_found = sorted(_names(found) - _names(wanted))
-    if len(only_wanted) != 1 or len(only_found) != 1:
-        return {}
-    is_integer = only_wanted[0] in _INTEGER_LETTERS and only_found[0] in _INTEGER_LETTERS
-    if is_integer and wanted.has(sympy.pi) and found.has(sympy.pi):
-        return {only_found[0]: only_wanted[0]}
-    is_constant = only_wanted[0] == "C" and any(str(term) == only_found[0] for term in sympy.Add.make_args(found))
-    has_constant = any(str(term) == "C" for term in sympy.Add.make_args(wanted))
-    return {only_found[0]: "C"} if is_constant and has_constant else {}
-
-
-def _names(value: Any) -> set[str]:
-    return {symbol.name for symbol in value.free_symbols}
-
-
-def _renamed(value: Any, letters: Mapping[str, str]) -> Any:
-    if not letters or not isinstance(value, sympy.Basic):
-        return value
-    symbols: set[Any] = value.free_symbols
-    return value.xreplace({one: sympy.Symbol(letters[one.name]) for one in symbols if one.name in letters})
 
 
 def _is_rounded(gold: str, answer: str, wanted: Any, found: Any) -> bool:

@@ -45,6 +45,15 @@ def is_same_value(wanted: Any, found: Any) -> bool:
     return is_same_set(wanted, found)
 
 
+def is_unfinished(wanted: Any, found: Any) -> bool:
+    """Tell whether an answer leaves a sum, product, integral, derivative or limit to be done that the gold answer has not."""
+    return (
+        isinstance(found, sympy.Basic)
+        and found.has(*_BOUND)
+        and not (isinstance(wanted, sympy.Basic) and wanted.has(*_BOUND))
+    )
+
+
 def is_same_set(wanted: Any, found: Any) -> bool:
     """Tell whether two sets are the same, of which one may be the relation that describes it."""
     first, second = as_set(wanted), as_set(found)
