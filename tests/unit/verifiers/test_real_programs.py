@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def checker():
-    made = CodeChecker(VerifierSettings(code_timeout_s=3.0, unsafe_code_execution=True))
+    made = CodeChecker(VerifierSettings(code_timeout_s=20.0, unsafe_code_execution=True))
     yield made
     made.close()
 
