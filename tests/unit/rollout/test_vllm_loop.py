@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+
+from agon.errors import EngineError
+from agon.records import Request
+from agon.rollout import vllm_server
+from agon.rollout.vllm_loop import Job, run, score_prompt
+
+
+def _job(index, cap, prompt=(3, 4, 5)):
+    return Job(index, Request(prompt, None, cap, seed=index), None)
+
+
+def test_jobs_that_join_are_held_back_until_they_are_worth_a_step(make_server):
+    server = make_server(max_rows=64)
+    steps, joined_at = [], []
+    own_add, own_step = server.add, server.step
+
+    def add(request, route=None, **options):
+        if request.seed >= 100:
+            joined_at.append(len(steps))
+        return own_add(request, route, **options)
+
+    def step():
+        steps.append(1)
+        return own_step()
+
+    server.add, server.step = add, step
+    # 40 long requests run while 4 short ones end in steps of their own; each end lets one join.
+    jobs = [_job(i, 30, (3 + i % 40, 7)) for i in range(40)] + [_job(40 + i, 2 + 3 * i) for i in range(4)]
+    ended = []
+
+    def end(sampled):
+        ended.append(sampled.job.index)
+        return [_job(100 + sampled.job.index, 1)] if 40 <= sampled.job.index < 44 else []
+
+    run(server, jobs, end)
+    assert len(ended) == 48
+    # One for every 16 that run: with some 42 running, three of the four wait for each other.
+    assert joined_at[0] == joined_at[1] == joined_at[2] < joined_at[3]
+    assert not server._engine.has_requests()
+
+
+def test_a_prompt_is_scored_anew_each_time(make_server, make_base):
+    server = make_server()
+    prompt = (3, 9, 4, 17, 8)
+    first = score_prompt(server, prompt, None)
+    assert len(first) == 4
+    weights = server.model.get_parameter("model.layers.0.mlp.down_proj.weight")
+    weights.data.mul_(3.0)
+    assert score_prompt(server, prompt, None) != pytest.approx(first, abs=1e-3)
+
+
+def test_an_engine_that_gives_nothing_is_not_waited_for_for_ever(make_server, monkeypatch):
+    server = make_server()
+    monkeypatch.setattr(vllm_server, "_MAX_IDLE_STEPS", 5)
+    monkeypatch.setattr(server._engine, "_execute", list)
+    with pytest.raises(EngineError, match="5 steps without a token"):
+        run(server, [_job(0, 4)], lambda sampled: [])
+
+
+def test_a_request_that_the_engine_gives_up_is_an_error(make_server, monkeypatch):
+    server = make_server()
+    advance = server._engine._advance
+
+    def fail(row):
+        output = advance(row)
+        output.finish_reason = "error"
+        return output
+
+    monkeypatch.setattr(server._engine, "_advance", fail)
+    with pytest.raises(EngineError, match="ended request 0 with 'error'"):
+        run(server, [_job(0, 1)], lambda sampled: [])
+
+
+def test_prefixes_that_are_kept_while_weights_change_are_an_error(make_server, monkeypatch):
+    server = make_server()
+    monkeypatch.setattr(server._engine, "reset_prefix_cache", lambda: False)
+    with pytest.raises(EngineError, match="kept its prefix cache"):
+        server.forget_prefixes()
