@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from agon.config import Settings, TaskSettings
@@ -57,20 +58,25 @@ def check_data(
         *find_leaks(train, held_out, on_progress=on_progress),
         *find_leaks(unique, others, on_progress=on_progress),
     ]
+    report = _counted(settings.task, sides, unique, splits)
+    return replace(report, against={name: len(items) for name, items in others.items()}, findings=tuple(findings))
+
+
+def _counted(
+    settings: TaskSettings, sides: Sequence[Side], unique: Sequence[Item], splits: Mapping[str, Sequence[Item]]
+) -> DataReport:
     golds = Counter(item.problem.gold for item in unique if item.problem.gold)
     return DataReport(
-        task=settings.task.name,
+        task=settings.name,
         sources=tuple(side.source for side in sides),
         num_rows=sum(len(side.rows) for side in sides),
-        num_problems=len(unique) + sum(len(part.repeats) for part in parted),
+        num_problems=sum(row.problem is not None for side in sides for row in side.rows),
         num_unique=len(unique),
         splits={name: len(items) for name, items in splits.items()},
         num_filtered=len(unique) - sum(len(items) for items in splits.values()),
         num_guessable=sum(is_guessable(item.problem.gold) for item in unique),
         top_answer=max(golds.items(), key=lambda pair: pair[1], default=("", 0)),
         longest=max((len(item.problem.question) for item in unique), default=0),
-        against={name: len(items) for name, items in others.items()},
-        findings=tuple(findings),
     )
 
 
