@@ -4,7 +4,8 @@ Used by `agon verify --pairs` on whole outputs of foreign models, and never by t
 mark earns nothing (docs/decisions/0006). The last statement counts, of these:
 
 * a box, or an `<answer>` block; the last of them unfinished means no answer, as in the strict reading;
-* what follows an answer phrase ("the answer is …", "Final answer: …", "the solution to … is …", "#### …"), to the end of its sentence.
+* what follows an answer phrase ("the answer is …", "Final answer: …", "the solution to … is …", "#### …", or "A: …" as
+  the last line), to the end of its sentence.
 
 Without any of these, the last sentence that starts with a conclusion ("Therefore …", "So, …"). From a sentence the one formula
 between delimiters is taken, or else what follows its last "is", "are" or "equals"; what is left is compared as it stands, so that
@@ -23,7 +24,9 @@ MAX_STATEMENT_CHARS = 300
 _STYLES: tuple[AnswerStyle, ...] = ("boxed", "tags")
 
 _PHRASE = re.compile(
-    r"####[ \t]{0,4}"
+    r"(?<!#)####(?!#)[ \t]{0,4}"
+    # Only as the last line: a list of choices has such lines too.
+    r"|(?m:^)(?-i:A):[ \t]{0,4}(?=[^\n]{1,300}\s{0,9}\Z)"
     r"|\banswer\b(?:[ \t]{1,3}(?:to|of|for)[ \t][^.\n:=$\\]{0,60}?)?[\s*]{0,4}(?:(?:is|are|equals|would be|must be|should be)\b|:|=)[\s*:]{0,6}"
     r"|\bsolutions?\b(?:[ \t]{1,3}(?:to|of|for)[ \t][^.\n:=$\\]{0,60}?)?[\s*]{0,4}(?:is|are)\b[\s*:]{0,6}",
     re.IGNORECASE,
