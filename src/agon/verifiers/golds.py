@@ -39,7 +39,11 @@ _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}")
 
 
 def unreadable_golds(golds: Sequence[str], settings: VerifierSettings | None = None) -> list[str | None]:
-    """Return for each gold answer why it cannot be met, None if it can. What needs the grammar is read in processes that can be killed."""
+    """Return for each gold answer why it cannot be met, None if it can. What needs the grammar is read in processes that can be killed.
+
+    Only what the grammar refuses is named: a time-out or a failure says something about the machine, and another start of the same
+    run would come to another set of problems.
+    """
     reasons: dict[str, str | None] = {gold: _reason(gold) for gold in dict.fromkeys(golds)}
     doubtful = [gold for gold, reason in reasons.items() if reason is None and _must_be_read(gold)]
     if doubtful:
@@ -49,7 +53,7 @@ def unreadable_golds(golds: Sequence[str], settings: VerifierSettings | None = N
         finally:
             pool.close()
         reasons |= {
-            gold: reply.reason for gold, reply in zip(doubtful, replies, strict=True) if reply.outcome != "correct"
+            gold: reply.reason for gold, reply in zip(doubtful, replies, strict=True) if reply.outcome == "unparsed"
         }
     return [reasons[gold] for gold in golds]
 

@@ -1,6 +1,7 @@
 import pytest
 
 from agon.verifiers.golds import unreadable_golds
+from agon.verifiers.pool import Reply
 
 # (gold, why it cannot be met); legal ones stand in docs/verdicts.md
 REFUSED = [
@@ -31,3 +32,15 @@ def test_each_gold_that_cannot_be_met_is_named_with_its_reason_in_order():
 def test_plain_golds_need_no_process(golds, monkeypatch):
     monkeypatch.setattr("agon.verifiers.golds.open_math_pool", lambda settings: pytest.fail("a process was started"))
     assert unreadable_golds(golds) == [None] * len(golds)
+
+
+def test_a_gold_that_could_only_not_be_read_in_time_is_not_refused(monkeypatch):
+    class SlowPool:
+        def ask(self, messages):
+            return [Reply("timeout", "took longer than 5 s", 5.0), Reply("error", "the process ended", 0.1)]
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("agon.verifiers.golds.open_math_pool", lambda settings: SlowPool())
+    assert unreadable_golds([r"\sqrt{2}", r"\sqrt{3}"]) == [None, None]
