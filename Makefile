@@ -24,12 +24,17 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e '.[dev]'
 	@touch $@
 
+# Its tests are skipped where this cannot be installed: one of the packages needs a C compiler.
+$(VENV)/.gym: $(VENV)/.installed
+	-$(BIN)/python -m pip install --quiet -c $(CONSTRAINTS) -e '.[reasoning-gym]'
+	@touch $@
+
 demo: install ## train, evaluate and report the embedded default (about 5 minutes on 2 cores)
 	$(BIN)/agon train
 
 test: check ## everything CI runs
 
-check: lint imports ## lint, strict types, import rules, tests
+check: lint imports $(VENV)/.gym ## lint, strict types, import rules, tests
 	$(MAKE) -j2 types unit
 
 lint: install
