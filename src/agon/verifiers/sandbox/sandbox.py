@@ -134,8 +134,9 @@ class Sandbox:
         job = {
             "is_run": is_run,
             "memory_mb": limits.memory_mb,
-            # One more than the wall clock allows at most: a second line, should this process be held up.
-            "cpu_s": math.ceil(limits.timeout_s) + 1,
+            # More than the wall clock allows: a second line, should this process be held up. It is counted in ticks, which on a busy
+            # machine run ahead of the time that was really spent.
+            "cpu_s": math.ceil(1.5 * limits.timeout_s) + 1,
             "max_reply_bytes": limits.output_mb * _MIB,
         }
         self._running = running = Running(limits, keeps_stdout=is_run)
@@ -204,7 +205,7 @@ class Sandbox:
 def _how_it_ended(stop: Stop, code: int, cpu_s: float, running: Running, limits: Limits) -> Any:
     if stop in ("time", "output"):
         return stop
-    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu_s >= limits.timeout_s):
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu_s >= 0.5 * limits.timeout_s):
         return "time"
     if code > 0 and running.replies.startswith(b"M"):
         return "memory"
