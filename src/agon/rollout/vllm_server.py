@@ -31,6 +31,8 @@ _ENVIRONMENT = {
     # FlashInfer's sampler honours no seeds and needs a compiler on the machine.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_NO_USAGE_STATS": "1",
+    # Standard output belongs to the command that runs: `--json` promises one document there.
+    "VLLM_LOGGING_STREAM": "ext://sys.stderr",
 }
 
 
