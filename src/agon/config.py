@@ -186,12 +186,16 @@ class TrainSettings(_Settings):
     """Mean |learner - engine| logprob per token above which the run stops, nats."""
     mask_truncated: bool = False
     """Whether truncated completions are left out of the loss instead of counting as wrong."""
-    tokens_per_microbatch: Positive = 8192
-    """Token budget of a packed micro-batch, prompts included."""
-    logprob_chunk: Positive = 1024
-    """Tokens whose logits are held at once."""
-    gradient_checkpointing: bool = False
-    """Whether activations are recomputed in the backward pass."""
+    tokens_per_microbatch: Positive | None = None
+    """Token budget of a packed micro-batch, prompts included; None takes 8,192, or on a CUDA device as many as fit, up to 32,768."""
+    logprob_chunk: Positive | None = None
+    """Tokens whose logits are held at once; None takes 1,024, or 4,096 on a CUDA device."""
+    gradient_checkpointing: bool | Literal["auto"] = "auto"
+    """Whether activations are recomputed in the backward pass; `auto` does it for micro-batches that would not fit otherwise
+    (measured on a CUDA device; never elsewhere)."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """Whether decoder layers are compiled for the update; `auto` does it on a CUDA device for bases of 100M parameters and more,
+    and says so when a base cannot be. It took 75 s at the start where it was measured (docs/benchmarks.md)."""
     save_every: Positive = 20
     """Steps between checkpoints; the last step is always saved."""
     keep_checkpoints: Positive = 2

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from agon.errors import ModelError
 from agon.learner.attention import packed_attention_of, plan_packing
@@ -30,10 +29,12 @@ def attention_for(model: Any, *, is_packed: bool) -> Generator[None]:
         yield
 
 
-def score(model: Any, batch: MicroBatch, head: Head, *, temperature: float, chunk: int) -> TokenLogprobs:
+def score(
+    model: Any, batch: MicroBatch, head: Head, *, temperature: float, chunk: int, is_compiled: bool = False
+) -> TokenLogprobs:
     """Return logprob and entropy of each completion token, with the weights as they are mounted, inside `attention_for`."""
-    hidden = _hidden(model, batch)
-    return token_logprobs(hidden[batch.predict_index], batch.target_ids, head, temperature=temperature, chunk=chunk)
+    hidden = _hidden(model, batch).index_select(0, batch.predict_index)
+    return token_logprobs(hidden, batch.target_ids, head, temperature=temperature, chunk=chunk, is_compiled=is_compiled)
 
 
 def can_pack(base: Base) -> bool:
@@ -54,29 +55,6 @@ def can_pack(base: Base) -> bool:
         return True
     warnings.warn(f"{config.model_type} {reason}: its sequences are padded by length, which is slower", stacklevel=2)
     return False
-
-
-@contextmanager
-def activation_checkpointing(model: Any, *, is_on: bool) -> Generator[None]:
-    """Recompute each decoder layer in the backward pass until the block ends, where `is_on`.
-
-    transformers checkpoints a layer only in training mode. That flag is set on the layers alone: their dropouts, one level
-    down, stay in evaluation mode.
-    """
-    if not is_on:
-        yield
-        return
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
-    # Reentrant checkpoints cut the graph where a layer's input needs no gradient, and the first layer's does not.
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    for layer in layers:
-        layer.training = True
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.training = False
-        model.gradient_checkpointing_disable()
 
 
 def _hidden(model: Any, batch: MicroBatch) -> Float[Tensor, "positions width"]:

@@ -17,22 +17,24 @@ from torch.optim import AdamW
 from agon.config import TrainSettings
 from agon.errors import ConfigError, DivergedError, EngineError, ModelError
 from agon.learner.dump import write_batch
-from agon.learner.forward import activation_checkpointing, attention_for, can_pack, score
-from agon.learner.logprobs import TokenLogprobs, output_head
 from agon.learner.losses import LOSSES, ScoredTokens, StepCounts, importance_weights
 from agon.learner.optimizer import learning_rate, load_optimizer_state, make_optimizer, optimizer_state
-from agon.learner.packing import MicroBatch, Sample, make_microbatches
+from agon.learner.packing import MicroBatch, Sample, cut_microbatches, lay_out, num_input_tokens
 from agon.learner.report import Tally, UpdateReport
+from agon.learner.runner import Runner
 from agon.model.pair import AdapterPair
 from agon.records import ADAPTERS
 from agon.seeding import stream_seed
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
-    """A micro-batch with its tokens' logprobs from before the step, where more than one update needs them."""
+class _Cut:
+    """The samples of a micro-batch, with their tokens' logprobs from before the step, where more than one update needs them.
 
-    batch: MicroBatch
+    It is laid out when its turn comes, while the device still computes the one before.
+    """
+
+    chosen: tuple[int, ...]
     old_logprobs: Tensor | None
 
 
@@ -56,7 +58,7 @@ class Learner:
         `max_completion_tokens` is the constant that `dr_grpo` divides by; no other loss needs it.
 
         Raises:
-            ConfigError: `dr_grpo` without `max_completion_tokens`.
+            ConfigError: `dr_grpo` without `max_completion_tokens`; the base cannot be compiled and `train.compile` is "on".
             ModelError: the base's output layer is of a kind the learner does not know.
         """
         if settings.loss == "dr_grpo" and max_completion_tokens is None:
@@ -65,10 +67,8 @@ class Learner:
             )
         self._pair = pair
         self._settings = settings
-        self._temperature = temperature
         self._max_tokens = max_completion_tokens or 1
-        self._head = output_head(pair.base.model)
-        self._is_packed = can_pack(pair.base)
+        self._runner = Runner(pair, settings, temperature=temperature)
         self._optimizers: dict[str, AdamW] = {}
         self._checked: set[str] = set()
         self._loss = LOSSES[settings.loss]
@@ -76,9 +76,9 @@ class Learner:
         self._clip_high = self._loss.clip_high if settings.clip_high is None else settings.clip_high
 
     @property
-    def is_packed(self) -> bool:
-        """Whether sequences are packed (else padded by length)."""
-        return self._is_packed
+    def runner(self) -> Runner:
+        """How the model is run, and what that costs."""
+        return self._runner
 
     def update(self, adapter: str, samples: Sequence[Sample], *, step: int, total_steps: int) -> UpdateReport:
         """Let `adapter` learn from its samples: `train.minibatches` optimiser steps, or none where there is no signal.
@@ -95,15 +95,15 @@ class Learner:
         minibatches = [range(start, len(samples), parts) for start in range(parts)]
         prepared = [self._prepare(samples, indices) for indices in minibatches]
         if parts > 1:
-            prepared = [self._with_old_logprobs(adapter, batches) for batches in prepared]
-        for indices, batches in zip(minibatches, prepared, strict=True):
+            prepared = [self._with_old_logprobs(adapter, samples, cuts) for cuts in prepared]
+        for indices, cuts in zip(minibatches, prepared, strict=True):
             counts = self._counts(samples, indices)
             tally.count(counts)
-            if not batches:
+            if not cuts:
                 tally.num_skipped_steps += 1
                 continue
             with _dropout_stream(self._pair, stream_seed(self._settings.seed, "dropout", adapter, step)):
-                self._step(adapter, batches, counts, rate, tally)
+                self._step(adapter, samples, cuts, counts=counts, rate=rate, tally=tally)
         return tally.report()
 
     def state(self) -> dict[str, dict[str, Tensor]]:
@@ -125,12 +125,13 @@ class Learner:
 
     # --- preparing
 
-    def _prepare(self, samples: Sequence[Sample], indices: Sequence[int]) -> list[_Scored]:
+    def _prepare(self, samples: Sequence[Sample], indices: Sequence[int]) -> list[_Cut]:
         active = [index for index in indices if not samples[index].is_masked and samples[index].advantage != 0.0]
-        budget = self._settings.tokens_per_microbatch
-        device = self._pair.base.device
-        batches = make_microbatches(samples, active, budget=budget, is_packed=self._is_packed, device=device)
-        return [_Scored(batch, None) for batch in batches]
+        budget, is_packed = self._runner.tokens_per_microbatch, self._runner.is_packed
+        return [_Cut(chosen, None) for chosen in cut_microbatches(samples, active, budget=budget, is_packed=is_packed)]
+
+    def _lay_out(self, samples: Sequence[Sample], cut: _Cut) -> MicroBatch:
+        return lay_out(samples, cut.chosen, is_packed=self._runner.is_packed, device=self._pair.base.device)
 
     def _counts(self, samples: Sequence[Sample], indices: Sequence[int]) -> StepCounts:
         counted = [samples[index] for index in indices if not samples[index].is_masked]
@@ -138,26 +139,32 @@ class Learner:
         return StepCounts(num_tokens=num_tokens, num_sequences=len(counted), max_tokens=self._max_tokens)
 
     @torch.no_grad()
-    def _with_old_logprobs(self, adapter: str, scored: Sequence[_Scored]) -> list[_Scored]:
-        with self._pair.sampling(adapter) as model, attention_for(model, is_packed=self._is_packed):
-            return [_Scored(item.batch, self._score(model, item.batch).logprobs) for item in scored]
-
-    def _score(self, model: Any, batch: MicroBatch) -> TokenLogprobs:
-        chunk = self._settings.logprob_chunk
-        return score(model, batch, self._head, temperature=self._temperature, chunk=chunk)
+    def _with_old_logprobs(self, adapter: str, samples: Sequence[Sample], cuts: Sequence[_Cut]) -> list[_Cut]:
+        with self._runner.frozen(adapter) as model:
+            scores = [self._runner.score(model, self._lay_out(samples, cut)).logprobs for cut in cuts]
+        return [_Cut(cut.chosen, logprobs) for cut, logprobs in zip(cuts, scores, strict=True)]
 
     # --- one optimiser step
 
-    def _step(self, adapter: str, scored: Sequence[_Scored], counts: StepCounts, rate: float, tally: Tally) -> None:
+    def _step(
+        self,
+        adapter: str,
+        samples: Sequence[Sample],
+        cuts: Sequence[_Cut],
+        *,
+        counts: StepCounts,
+        rate: float,
+        tally: Tally,
+    ) -> None:
         optimizer = self._optimizer(adapter)
         optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self._pair.base.device)
-        is_on = self._settings.gradient_checkpointing
+        is_packed = self._runner.is_packed
+        largest = max(num_input_tokens(samples, cut.chosen, is_packed=is_packed) for cut in cuts)
         try:
-            with self._pair.training(adapter) as model:
-                with attention_for(model, is_packed=self._is_packed), activation_checkpointing(model, is_on=is_on):
-                    for item in scored:
-                        loss += self._backward(model, item, counts, tally)
+            with self._runner.training(adapter, num_tokens=largest) as model:
+                for cut in cuts:
+                    loss += self._backward(model, self._lay_out(samples, cut), cut.old_logprobs, counts, tally)
                 norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)
                 self._check(adapter, loss, norm, tally)
                 for group in optimizer.param_groups:
@@ -169,10 +176,11 @@ class Learner:
         self._pair.count_step(adapter)
         tally.add_step(loss=float(loss), grad_norm=float(norm))
 
-    def _backward(self, model: Any, item: _Scored, counts: StepCounts, tally: Tally) -> Tensor:
-        batch = item.batch
-        out = self._score(model, batch)
-        old = out.logprobs.detach() if item.old_logprobs is None else item.old_logprobs
+    def _backward(
+        self, model: Any, batch: MicroBatch, old_logprobs: Tensor | None, counts: StepCounts, tally: Tally
+    ) -> Tensor:
+        out = self._runner.score(model, batch)
+        old = out.logprobs.detach() if old_logprobs is None else old_logprobs
         weights = importance_weights(old, batch.behavior_logprobs, self._settings.importance_cap)
         tokens = ScoredTokens(
             logprobs=out.logprobs,

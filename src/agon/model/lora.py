@@ -1,8 +1,9 @@
-"""How a linear layer computes with an adapter: four ways to mount it, none of which ever writes to the base weight.
+"""How a linear layer computes with an adapter: the ways to mount it, none of which ever writes to the base weight.
 
 PEFT keeps the adapters and their file format. Its forward casts and adds at every layer, so what runs here is leaner and
 the same function: W0 + s·B·A is built once from the pristine W0 and put in W0's place (`merged`), or, where a merged copy
-would cost too much memory or precision, x·W0 + s·(x·A)·B is computed with the factors cast once (`split`).
+would cost too much memory or precision, x·W0 + s·(x·A)·B is computed with the factors cast once (`split`), or cast inside
+a compiled layer (`traced`).
 """
 
 from __future__ import annotations
@@ -21,14 +22,41 @@ from torch.nn import functional as F
 from agon.errors import ModelError
 
 
+class TracedLinear(nn.Module):
+    """y = x·W0ᵀ + s·(x·Aᵀ)·Bᵀ in the base's number format, by plain operations; `hold` says of which adapter."""
+
+    down: nn.Parameter
+    up: nn.Parameter
+
+    def __init__(self, base_layer: nn.Linear) -> None:
+        super().__init__()
+        self.weight, self.bias = base_layer.weight, base_layer.bias
+        self.scale = 1.0
+
+    def hold(self, down: nn.Parameter, up: nn.Parameter, scale: float) -> None:
+        """Take another adapter's factors."""
+        self.down, self.up, self.scale = down, up, scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute y."""
+        # The casts are differentiated too: gradients reach the float32 factors, added up in float32 over micro-batches.
+        inner = F.linear(x, self.down.to(x.dtype))
+        return F.linear(x, self.weight, self.bias) + F.linear(inner, (self.scale * self.up).to(x.dtype))
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One adapted linear layer: its path in the bare model, PEFT's wrapper, and the base's own layer and weight."""
+    """One adapted linear layer: its path in the bare model, what it is a part of, PEFT's wrapper, the base's own layer and weight.
+
+    `stand_in` takes the wrapper's place in compiled layers.
+    """
 
     path: str
+    parent: nn.Module
     layer: Any
     base_layer: nn.Linear
     weight: nn.Parameter
+    stand_in: TracedLinear
 
     def down(self, name: str) -> nn.Parameter:
         """The A-matrix (rank x inputs) of adapter `name`."""
@@ -59,7 +87,9 @@ def find_sites(model: nn.Module) -> list[Site]:
                 f"adapter.targets takes in {path}, a {type(base_layer).__name__}: only linear layers can be adapted"
             )
         weight = cast(nn.Parameter, base_layer.weight)
-        sites.append(Site(path=path, layer=module, base_layer=base_layer, weight=weight))
+        parent = model.get_submodule(path.rpartition(".")[0])
+        stand_in = TracedLinear(base_layer)
+        sites.append(Site(path, parent, module, base_layer, weight, stand_in))
     if not sites:
         raise ModelError("adapter.targets matches no layer of the base: name its linear layers, or use all-linear")
     return sites
@@ -99,6 +129,20 @@ def mount_split(sites: Sequence[Site], name: str) -> None:
         site.layer.forward = partial(_split_linear, *factors, *half, site.scale(name), site.weight, bias)
 
 
+def mount_traced(sites: Sequence[Site], name: str, factors: Sequence[nn.Parameter]) -> None:
+    """Compute as `mount_split` does, in plain operations that torch's compiler can fuse with what stands around them.
+
+    `factors` are the adapter's, down and up of each site in turn.
+
+    A small module stands in for PEFT's wrapper. The compiler tells modules apart by what they hold, so that all layers, and
+    both adapters, share one compiled graph. A function put in a layer's place would be told apart by its identity.
+    """
+    for site, down, up in zip(sites, factors[::2], factors[1::2], strict=True):
+        _place(site, site.weight)
+        site.stand_in.hold(down, up, site.scale(name))
+        _attach(site, site.stand_in)
+
+
 def mount_trainable(sites: Sequence[Site], name: str, weights: Sequence[Tensor]) -> None:
     """Compute with merged weights, and send the gradient through them into the factors."""
     for site, weight in zip(sites, weights, strict=True):
@@ -116,8 +160,16 @@ def mount_peft(sites: Sequence[Site], name: str) -> None:
         site.layer.lora_dropout.train()
 
 
+def _attach(site: Site, module: nn.Module) -> None:
+    site.parent._modules[site.path.rpartition(".")[2]] = module  # pyright: ignore[reportPrivateUsage]
+
+
 def _place(site: Site, weight: nn.Parameter) -> None:
-    """Put a weight where the layer looks for it. Plain assignment would go through a slow registration each time."""
+    """Put PEFT's wrapper into the model and a weight where the layer looks for it.
+
+    Plain assignment would go through a slow registration each time.
+    """
+    _attach(site, site.layer)
     site.base_layer._parameters["weight"] = weight  # pyright: ignore[reportPrivateUsage]
 
 

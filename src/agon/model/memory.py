@@ -1,9 +1,11 @@
-"""Memory of a CPU process that allocates and frees the same tensors at every step."""
+"""Memory that is free, and memory that is freed only to be asked for again."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+
+import torch
 
 # From glibc's malloc.h. Setting either turns off the automatic adjustment of both.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -24,3 +26,9 @@ def keep_freed_memory() -> bool:
         return False
     kept = mallopt(_M_MMAP_THRESHOLD, _LARGEST_MMAP_THRESHOLD)
     return bool(kept and mallopt(_M_TRIM_THRESHOLD, 1 << 30))
+
+
+def free_bytes(device: torch.device) -> int:
+    """Count the bytes that this process can still allocate on a CUDA device, what torch keeps for it included."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

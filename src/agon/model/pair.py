@@ -32,6 +32,7 @@ from agon.model.lora import (
     mount_merged,
     mount_peft,
     mount_split,
+    mount_traced,
     mount_trainable,
 )
 from agon.records import ADAPTERS
@@ -54,6 +55,7 @@ class AdapterPair:
         self._sites: list[Site] = find_sites(base.model)
         self._versions: dict[str, int] = dict.fromkeys(ADAPTERS, 0)
         self._cache: dict[str, tuple[_Stamp, list[Tensor]]] = {}
+        self._factors: dict[str, list[nn.Parameter]] = {}  # looked up once: PEFT's nested containers are slow
         self._mount: Callable[[], None] = self._mount_bare
         self._training: str | None = None
         self._lock = threading.RLock()
@@ -116,7 +118,9 @@ class AdapterPair:
     def parameters(self, name: str) -> list[nn.Parameter]:
         """The adapter's matrices, down and up of each layer in turn."""
         self._known(name)
-        return [matrix for site in self._sites for matrix in (site.down(name), site.up(name))]
+        if name not in self._factors:
+            self._factors[name] = [matrix for site in self._sites for matrix in (site.down(name), site.up(name))]
+        return list(self._factors[name])
 
     def state(self, name: str) -> dict[str, Tensor]:
         """The adapter's tensors under the names PEFT writes them with (no copies)."""
@@ -138,11 +142,14 @@ class AdapterPair:
     # --- switching
 
     @contextmanager
-    def sampling(self, name: str | None) -> Generator[Any]:
-        """Let the model compute with adapter `name`, frozen, or as the bare base (None); yields the model."""
+    def sampling(self, name: str | None, *, is_traced: bool = False) -> Generator[Any]:
+        """Let the model compute with adapter `name`, frozen, or as the bare base (None); yields the model.
+
+        `is_traced` computes in plain operations, for compiled layers.
+        """
         with self._lock:
             assert self._training is None, f"sampling inside training({self._training!r}) would mix their weights"
-            previous, self._mount = self._mount, self._frozen_mount(name)
+            previous, self._mount = self._mount, self._frozen_mount(name, is_traced)
             self._mount()
             try:
                 yield self.base.model
@@ -152,20 +159,21 @@ class AdapterPair:
                 self._check_base()
 
     @contextmanager
-    def training(self, name: str) -> Generator[Any]:
+    def training(self, name: str, *, is_traced: bool = False) -> Generator[Any]:
         """Let adapter `name`, and nothing else, get gradients; yields the model.
 
-        The optimiser may step inside, once, after the last forward pass: merged weights are built on entry.
+        The optimiser may step inside, once, after the last forward pass: merged weights are built on entry. `is_traced` computes
+        in plain operations, for compiled layers.
         """
         self._known(name)
         with self._lock:
             assert self._training is None, f"training({name!r}) inside training({self._training!r})"
             others = [parameter for other in self.names if other != name for parameter in self.parameters(other)]
-            before = _stamp(others), _checksums(others)
+            before = _stamp(others), _checksum(others)
             self._check_base()
             self._training = name
             try:
-                self._mount_training(name)
+                self._mount_training(name, is_traced)
                 self._set_trainable(name)
                 yield self.base.model
                 self._check_trainable(name)
@@ -175,7 +183,7 @@ class AdapterPair:
                 self._set_trainable(None)
                 self._mount()
             self._check_base()
-            assert (_stamp(others), _checksums(others)) == before, (
+            assert (_stamp(others), _checksum(others)) == before, (
                 f"an adapter other than {name!r} moved while {name!r} was in training"
             )
 
@@ -216,6 +224,7 @@ class AdapterPair:
         if name in ADAPTERS:
             raise ModelError(f"{name} is in training: give the frozen adapter another name")
         stored = storage.read_adapter(folder, self.base.identity)
+        self._factors.pop(name, None)
         if name in self._versions:
             self._peft.delete_adapter(name)
         with torch.random.fork_rng(devices=[]):
@@ -227,6 +236,7 @@ class AdapterPair:
         except ModelError:
             self._peft.delete_adapter(name)
             del self._versions[name]
+            self._factors.pop(name, None)
             raise
         finally:
             self._mount()
@@ -245,18 +255,22 @@ class AdapterPair:
     def _mount_bare(self) -> None:
         mount_bare(self._sites)
 
-    def _frozen_mount(self, name: str | None) -> Callable[[], None]:
+    def _frozen_mount(self, name: str | None, is_traced: bool) -> Callable[[], None]:
         if name is None:
             return self._mount_bare
         self._known(name)
+        if is_traced:
+            return lambda: mount_traced(self._sites, name, self.parameters(name))
         if not self._is_merging:
             return lambda: mount_split(self._sites, name)
         weights = self._merged(name)
         return lambda: mount_merged(self._sites, weights)
 
-    def _mount_training(self, name: str) -> None:
+    def _mount_training(self, name: str, is_traced: bool) -> None:
         if self.settings.dropout > 0.0:
             mount_peft(self._sites, name)
+        elif is_traced:
+            mount_traced(self._sites, name, self.parameters(name))
         elif self._is_merging:
             mount_trainable(self._sites, name, self._merged(name))
         else:
@@ -287,7 +301,8 @@ class AdapterPair:
 
     def _check_trainable(self, name: str) -> None:
         wanted = {id(parameter) for parameter in self.parameters(name)}
-        found = {id(parameter) for parameter in self.base.model.parameters() if parameter.requires_grad}
+        known = [*self._base_tensors, *(parameter for other in self.names for parameter in self.parameters(other))]
+        found = {id(parameter) for parameter in known if parameter.requires_grad}
         assert found == wanted, f"{len(found ^ wanted)} parameters have the wrong trainability while {name!r} trains"
 
     def _check_base(self) -> None:
@@ -297,14 +312,14 @@ class AdapterPair:
 def _stamp(tensors: Sequence[Tensor]) -> _Stamp:
     """Tell whether tensors were written to or replaced, without reading them: torch counts in-place writes.
 
-    Not all of them: fused optimisers write uncounted. What an optimiser could reach is compared by `_checksums` as well.
+    Not all of them: fused optimisers write uncounted. What an optimiser could reach is compared by `_checksum` as well.
     """
     return tuple((tensor.data_ptr(), tensor._version) for tensor in tensors)
 
 
 @torch.no_grad()
-def _checksums(tensors: Sequence[Tensor]) -> list[int]:
-    return torch.stack([tensor.view(torch.int32).sum() for tensor in tensors]).tolist() if tensors else []
+def _checksum(tensors: Sequence[Tensor]) -> int:
+    return int(torch.cat([tensor.view(torch.int32).flatten() for tensor in tensors]).sum()) if tensors else 0
 
 
 def _check_targets(settings: AdapterSettings, sites: Sequence[Site]) -> None:

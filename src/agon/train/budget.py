@@ -66,7 +66,7 @@ def plan_budget(settings: Settings) -> Budget:
     row = settings.task.max_prompt_tokens + max(
         rollout.max_draft_tokens, rollout.max_summary_tokens + rollout.max_challenge_tokens
     )
-    vectors = 1 if own.gradient_checkpointing else 16
+    vectors = 1 if own.gradient_checkpointing is True else 16
     return Budget(
         method=own.method,
         rollouts_per_problem=per_problem,
@@ -77,7 +77,7 @@ def plan_budget(settings: Settings) -> Budget:
         adapter_parameters=adapter,
         base_bytes=base * width * (2 if width == 4 else 1),
         adapter_bytes=2 * adapter * 4 * 4,
-        activation_bytes=own.tokens_per_microbatch * hidden * layers * vectors * width,
+        activation_bytes=(own.tokens_per_microbatch or 8192) * hidden * layers * vectors * width,
         cache_bytes=rollout.max_rows * row * layers * 2 * config.num_key_value_heads * head * width,
     )
 

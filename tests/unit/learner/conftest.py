@@ -10,6 +10,7 @@ import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    Gemma3TextConfig,
     Gemma4TextConfig,
     LlamaConfig,
     Qwen2Config,
@@ -49,6 +50,13 @@ FAMILIES: dict[str, Callable[[], Any]] = {
         linear_num_value_heads=2,
         linear_key_head_dim=8,
         linear_value_head_dim=8,
+    ),
+    "gemma3": lambda: Gemma3TextConfig(
+        **SHAPE,
+        head_dim=8,
+        query_pre_attn_scalar=8,
+        layer_types=["sliding_attention", "full_attention"],
+        sliding_window=5,
     ),
     "gemma4": lambda: Gemma4TextConfig(
         **{**SHAPE, "num_hidden_layers": 4},

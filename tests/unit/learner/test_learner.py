@@ -18,7 +18,7 @@ from agon.learner.losses import LOSSES
 from agon.learner.packing import Sample
 from agon.model.base import hash_parameters
 
-PACKED = ["llama", "qwen2", "qwen2-window", "qwen3", "gemma4"]
+PACKED = ["llama", "qwen2", "qwen2-window", "qwen3", "gemma3", "gemma4"]
 
 
 def engine_logprobs(pair, name, samples, temperature=1.0):
@@ -88,7 +88,7 @@ def test_a_packed_step_equals_the_plain_unpacked_reference(
     pair = make_pair(make_base(family))
     samples = engine_logprobs(pair, "B", make_samples(), temperature=0.8)
     learner = make_learner(pair, temperature=0.8, tokens_per_microbatch=60)
-    assert learner.is_packed
+    assert learner.runner.is_packed
     loss, expected = reference_gradients(pair, "B", samples, temperature=0.8)
     report, gradients = own_gradients(learner, "B", samples, monkeypatch)
     close(gradients, expected, 5e-5 if family == "gemma4" else 1e-5)
@@ -104,7 +104,7 @@ def test_a_family_with_running_state_is_padded_with_a_warning_and_steps_as_the_r
     samples = engine_logprobs(pair, "A", make_samples(6, longest=7))
     with pytest.warns(UserWarning, match=r"qwen3_5_text carries a state along the sequence: .* padded by length"):
         learner = make_learner(pair, tokens_per_microbatch=60)
-    assert not learner.is_packed
+    assert not learner.runner.is_packed
     _, expected = reference_gradients(pair, "A", samples)
     report, gradients = own_gradients(learner, "A", samples, monkeypatch)
     close(gradients, expected, 1e-4)
@@ -117,7 +117,7 @@ def test_padded_and_packed_steps_are_the_same(family, make_base, make_pair, make
     for is_packed in (True, False):
         pair = make_pair(make_base(family))
         learner = make_learner(pair)
-        learner._is_packed = is_packed
+        learner.runner.is_packed = is_packed
         steps.append(own_gradients(learner, "A", make_samples(), monkeypatch)[1])
     close(*steps, 5e-5 if family == "gemma4" else 1e-5)
 
@@ -140,7 +140,7 @@ def test_micro_batches_add_up_to_the_batch(loss, budget, make_pair, make_learner
 def test_prompts_and_padding_get_no_gradient(is_packed, make_pair, make_learner, make_samples, monkeypatch):
     pair = make_pair()
     learner = make_learner(pair)
-    learner._is_packed = is_packed
+    learner.runner.is_packed = is_packed
     samples = make_samples(4)
     caught = []
     norm = pair.base.model.model.norm

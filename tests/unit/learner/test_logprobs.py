@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from agon.errors import ModelError
+from agon.learner import logprobs
 from agon.learner.logprobs import Head, output_head, token_logprobs
 
 
@@ -63,8 +64,8 @@ def test_no_tensor_of_vocabulary_size_times_tokens_is_made(monkeypatch):
     hidden = torch.randn(64, 8, requires_grad=True)
     head = Head(torch.randn(21, 8), None, None)
     sizes = []
-    original = Head.logits
-    monkeypatch.setattr(Head, "logits", lambda self, part: sizes.append(len(part)) or original(self, part))
+    original = logprobs._terms
+    monkeypatch.setattr(logprobs, "_terms", lambda logits, *rest: sizes.append(len(logits)) or original(logits, *rest))
     out = token_logprobs(hidden, torch.zeros(64, dtype=torch.long), head, temperature=1.0, chunk=4)
     assert [tensor.shape for tensor in out.logprobs.grad_fn.saved_tensors] == [(64, 8)]
     out.logprobs.sum().backward()
@@ -84,3 +85,19 @@ def test_an_adapted_or_odd_output_layer_is_refused(make_pair):
     model.lm_head = layer
     with pytest.raises(ModelError, match=r"adapter\.targets takes in the output layer"):
         output_head(model)
+
+
+@pytest.mark.parametrize("softcap", [None, 5.0])
+@pytest.mark.parametrize("temperature", [1.0, 0.6])
+def test_the_lean_terms_are_the_plain_ones(softcap, temperature):
+    # What is compiled on a GPU, here as it stands; the last logit of a row is impossible.
+    hidden, targets, head = case(softcap)
+    logits = hidden @ head.weight.T
+    logits[:, -1] = float("-inf") if softcap is None else -90.0
+    targets = targets.clamp_max(19)
+    plain = logprobs._terms(logits, targets, softcap, temperature, True)
+    lean = logprobs._lean_terms(logits, targets, softcap, temperature, True)
+    for own, other in zip(lean, plain, strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-5)
+    assert logprobs._lean_terms(logits.bfloat16(), targets, softcap, temperature, True)[2].dtype == torch.bfloat16
+    assert logprobs._lean_terms(logits, targets, softcap, temperature, False)[2].numel() == 0

@@ -51,22 +51,25 @@ def test_sampling_training_and_peft_compute_the_same_function(make_base, make_pa
     expected = peft_logits(make_base().model, tmp_path, logits)
     with pair.sampling("B") as model:
         torch.testing.assert_close(logits(model), expected, rtol=1e-5, atol=1e-5)
-    with pair.training("B") as model:
+    for is_traced in (False, True):
+        with pair.training("B", is_traced=is_traced) as model:
+            torch.testing.assert_close(logits(model), expected, rtol=1e-5, atol=1e-5)
+    with pair.sampling("B", is_traced=True) as model:
         torch.testing.assert_close(logits(model), expected, rtol=1e-5, atol=1e-5)
+    # PEFT's wrappers are back in their places.
+    assert all(pair.base.model.get_submodule(site.path) is site.layer for site in pair.sites)
 
 
 @pytest.mark.parametrize("rank", [2, 16])  # thin products for the small rank, one dense product for the large one
-@pytest.mark.parametrize("is_merging", [True, False])
-def test_gradients_equal_those_of_pefts_own_forward(
-    make_base, make_pair, randomise, logits, tmp_path, rank, is_merging
-):
+@pytest.mark.parametrize("mount", ["merged", "split", "traced"])
+def test_gradients_equal_those_of_pefts_own_forward(make_base, make_pair, randomise, logits, tmp_path, rank, mount):
     pair = make_pair(make_base(), rank=rank)
-    pair._is_merging = is_merging
+    pair._is_merging = mount == "merged"
     randomise(pair, "A")
     pair.save("A", tmp_path)
     reference = PeftModel.from_pretrained(make_base().model, tmp_path, is_trainable=True)
     logits(reference).log_softmax(-1)[:, 3].sum().backward()
-    with pair.training("A") as model:
+    with pair.training("A", is_traced=mount == "traced") as model:
         logits(model).log_softmax(-1)[:, 3].sum().backward()
     expected = {name: parameter.grad for name, parameter in reference.named_parameters() if parameter.grad is not None}
     own = dict(zip(pair.state("A"), pair.parameters("A"), strict=True))
