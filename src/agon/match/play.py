@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -75,8 +76,10 @@ def play(
     with _checking_threads() as threads:
         player = _Player(session, sampling, seed, stream, threads)
         drafts, shown, challenges = player.sample(places, lineup)
+        sampled = time.perf_counter()
         attempts = _attempts(drafts, session)
         answers = None if challenges is None else _attempts(challenges, session)
+        session.verify_wait_seconds += time.perf_counter() - sampled
     session.verifiers.check_error_share()
     matches = [
         _match(place, attempts[i * per_match : (i + 1) * per_match], lineup, shown, answers, i, session)
@@ -152,7 +155,9 @@ class _Player:
             return single[match].requests
 
         adapters = [*lineup.drafters, lineup.challenger]
+        started = time.perf_counter()
         completions = engine.grow(asked.requests, grow, adapters=adapters)
+        self.session.engine_seconds += time.perf_counter() - started
         # Challenges come in the order in which they joined.
         joined = {match: num_drafts + number for number, match in enumerate(single)}
         order = [joined[match] for match in range(len(places))]
@@ -217,7 +222,10 @@ class _Player:
         def check(index: int, completion: Completion) -> None:
             checks[index] = self._check(asked.problems[index], completion)
 
-        return self._sampled(asked, self.session.engine.generate(asked.requests, check), checks)
+        started = time.perf_counter()
+        completions = self.session.engine.generate(asked.requests, check)
+        self.session.engine_seconds += time.perf_counter() - started
+        return self._sampled(asked, completions, checks)
 
     def _sampled(self, asked: _Asked, completions: list[Completion], checks: dict[int, Future[Verdict]]) -> _Sampled:
         session = self.session

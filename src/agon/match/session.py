@@ -57,7 +57,8 @@ class Session:
     """An open engine with its prompts and checkers. A context manager: leaving it ends worker processes.
 
     `versions` says how many steps each adapter has taken, for the check that the engine sampled from the present one, or from one at
-    most `max_lag` steps older.
+    most `max_lag` steps older. `engine_seconds` is the time spent in the engine so far, `verify_wait_seconds` the time in which it was done
+    and verdicts were still missing.
     """
 
     engine: Engine
@@ -67,6 +68,8 @@ class Session:
     tokenizer: Any
     pair: AdapterPair | None = None
     max_lag: int = 0
+    engine_seconds: float = 0.0
+    verify_wait_seconds: float = 0.0
 
     @property
     def versions(self) -> Mapping[str | None, int]:

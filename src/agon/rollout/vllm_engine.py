@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ class VllmEngine:
 
     A request's random numbers are a function of its seed and of the token's position (vLLM's own per-request seeds). Unlike the
     torch engine's, its tokens may still depend on the rest of the batch, where rounding decides between two near-equal tokens.
-    At temperature 0 the logprob is 0. In bfloat16, vLLM divides logits by the temperature in bfloat16.
+    At temperature 0 the logprob is 0. `effects` is how each adapter last showed, `load_seconds` what taking them over has cost. In bfloat16, vLLM divides logits by the temperature in bfloat16.
     """
 
     def __init__(self, server: VllmServer, source: AdapterPair | Base, adapters: Adapters | None = None) -> None:
@@ -44,6 +45,7 @@ class VllmEngine:
         self._stamps: dict[str, _Stamp] = {}
         self._probe: EffectProbe | None = None
         self.effects: dict[str, Effect] = {}
+        self.load_seconds = 0.0
 
     @property
     def context_length(self) -> int:
@@ -99,17 +101,22 @@ class VllmEngine:
         """
         if self._adapters is None or self._pair is None:
             return
+        started = time.perf_counter()
+        self._load(name, self._adapters, self._pair)
+        self.load_seconds += time.perf_counter() - started
+
+    def _load(self, name: str | None, adapters: Adapters, pair: AdapterPair) -> None:
         if self._probe is None:
-            self._start_probe(self._adapters, self._pair)
-        stamp = None if name is None else _stamp(self._pair, name)
-        is_new = name is not None and self._stamps.get(name) != stamp
-        if not is_new and self._adapters.is_loaded(name):
+            self._start_probe(adapters, pair)
+        stamp = None if name is None else _stamp(pair, name)
+        is_new = stamp is not None and self._stamps.get(name or "") != stamp
+        if not is_new and adapters.is_loaded(name):
             return
-        self._adapters.load(name)
+        adapters.load(name)
         if name is not None and stamp is not None and is_new:
             assert self._probe is not None, "made above"
             self._stamps[name] = stamp
-            self.effects[name] = self._probe.require(self._pair, name, self._score(name))
+            self.effects[name] = self._probe.require(pair, name, self._score(name))
 
     def use_probe(self, token_ids: Sequence[int]) -> None:
         """Look at adapters through this text (at least two tokens) instead of a made-up one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,10 +18,12 @@ from agon.model.pair import AdapterPair
 from agon.records import Lineup, Match, Problem
 from agon.rewards.terms import RewardWeights
 from agon.runs.folder import RunFolder
+from agon.train.clock import StepClock
 from agon.train.credit import Credited, credit_stream
 from agon.train.interrupt import StopRequest
 from agon.train.measure import metrics_row
 from agon.train.order import problems_of_step
+from agon.train.parity import Parity
 from agon.train.state import save_state
 from agon.train.tracking import Tracker
 
@@ -48,10 +49,12 @@ def train(
     on_step: OnStep | None = None,
     tracker: Tracker | None = None,
     stop: StopRequest | None = None,
+    parity: Parity | None = None,
 ) -> Trained:
     """Train `settings.train.method` from `first_step` to the last step, writing metrics, matches and checkpoints into `run`.
 
-    A checkpoint is saved every `save_every` steps, at the last step, and where a stop was asked for.
+    A checkpoint is saved every `save_every` steps, at the last step, and where a stop was asked for. `parity` compares engine and
+    learner when it is due, before anything is learned.
 
     Raises:
         DivergedError: a loss or gradient was not finite; the batch is saved in the run folder and no weight was changed by it.
@@ -61,14 +64,15 @@ def train(
     method = method_named(own.method)
     weights = RewardWeights(settings.reward.correctness, settings.reward.format, settings.reward.conversion)
     for step in range(first_step, own.steps):
-        started = time.perf_counter()
+        clock = StepClock(session)
         lineup = method.lineup(step)
         chosen = problems_of_step(problems, step, per_step=own.problems_per_step, seed=own.seed)
         matches = _play_step(session, chosen, lineup, method, settings, step)
-        played = time.perf_counter()
+        clock.end_play()
         streams = method.streams(matches, lineup, weights)
         check_budget(streams, num_problems=len(chosen), group_size=own.group_size)
-        learned = [(stream, *_learn(learner, stream, settings, run, step)) for stream in streams]
+        due = parity if parity is not None and parity.is_due(step) else None
+        learned = [(stream, *_learn(learner, stream, settings, run, step, parity=due)) for stream in streams]
         row = metrics_row(
             step,
             lineup,
@@ -80,7 +84,7 @@ def train(
             mask_truncated=own.mask_truncated,
         )
         run.write_metrics(row)
-        run.write_timings(_timings(step, started, played))
+        run.write_timings(clock.line(step))
         if step % own.save_matches_every == 0 or step == own.steps - 1:
             run.write_matches(step, [match for of_problem in matches for match in of_problem])
         is_stopping = stop is not None and stop.is_set
@@ -143,22 +147,14 @@ def _play_step(
 
 
 def _learn(
-    learner: Learner, stream: Stream, settings: Settings, run: RunFolder, step: int
+    learner: Learner, stream: Stream, settings: Settings, run: RunFolder, step: int, *, parity: Parity | None
 ) -> tuple[Credited, UpdateReport]:
     own = settings.train
     credited = credit_stream(stream, scale=own.advantage, mask_truncated=own.mask_truncated)
+    if parity is not None:
+        parity.check(stream.adapter, credited.samples)
     try:
         return credited, learner.update(stream.adapter, credited.samples, step=step, total_steps=own.steps)
     except DivergedError as error:
         path = learner.save_batch(run.path / f"diverged-step-{step:06d}", credited.samples)
         raise DivergedError(f"{error} (step {step}; the batch is in {path})") from None
-
-
-def _timings(step: int, started: float, played: float) -> dict[str, Any]:
-    ended = time.perf_counter()
-    return {
-        "step": step,
-        "play_s": round(played - started, 4),
-        "learn_s": round(ended - played, 4),
-        "total_s": round(ended - started, 4),
-    }

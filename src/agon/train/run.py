@@ -26,6 +26,7 @@ from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
+from agon.train.parity import Parity, check_start
 from agon.train.state import checkpoint_bytes, restore_state
 from agon.train.tracking import open_tracker, require_tracker
 
@@ -96,6 +97,7 @@ class _Ready:
     task: TaskData
     session: Session
     learner: Learner
+    parity: Parity
     hashes: dict[str, str]
 
 
@@ -120,8 +122,19 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
         watcher.say(f"adapters: {pair.init_report}")
     cap = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
     learner = Learner(pair, settings.train, temperature=rollout.temperature, max_completion_tokens=cap)
+    parity = _parity(settings, session, learner, task=task, watcher=watcher)
     hashes = {"base": pair.base.identity.sha256, "data": data_hash(loaded), "readable": data_hash(readable)}
-    return _Ready(task, session, learner, hashes)
+    return _Ready(task, session, learner, parity, hashes)
+
+
+def _parity(settings: Settings, session: Session, learner: Learner, *, task: TaskData, watcher: Watcher) -> Parity:
+    """Compare engine and learner once, before anything is written, and return what compares them later."""
+    own = settings.train
+    every, max_gap, budget = settings.rollout.parity_every, own.max_logprob_gap, learner.runner.tokens_per_microbatch
+    parity = Parity(pair_of(session), learner.runner, every=every, max_gap=max_gap, tokens_per_batch=budget)
+    temperature = settings.rollout.temperature
+    check_start(parity, session, task.train, temperature=temperature, seed=own.seed, say=watcher.say)
+    return parity
 
 
 def _train(
@@ -141,6 +154,7 @@ def _train(
         on_step=watcher.on_step,
         tracker=tracker,
         stop=stop,
+        parity=ready.parity,
     )
 
 
