@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -276,6 +276,15 @@ class Settings(_Settings):
     tracking: TrackingSettings = TrackingSettings()
     """Trackers."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, tree: Any) -> Any:
+        """Give the answers of a code task the one style that they can have, where none is set."""
+        task = tree.get("task") if isinstance(tree, dict) else None
+        if isinstance(task, dict) and "answer_style" not in task and _is_code(task.get("name"), task.get("verifier")):
+            return {**tree, "task": {**task, "answer_style": "code"}}
+        return tree
+
     @model_validator(mode="after")
     def _check(self) -> Settings:
         for table, inner in self.model_dump().items():
@@ -297,7 +306,7 @@ class Settings(_Settings):
             raise ValueError(
                 'task.name is "custom": set task.path or task.hub (or task.test_path alone, to measure only)'
             )
-        is_code = self.task.verifier == "code" or (self.task.verifier == "auto" and self.task.name in CODE_TASKS)
+        is_code = _is_code(self.task.name, self.task.verifier)
         if is_code != (self.task.answer_style == "code"):
             which = "are programs" if is_code else "are not programs"
             wanted = 'set it to "code"' if is_code else 'set it to "tags" or "boxed", or task.verifier to "code"'
@@ -329,6 +338,10 @@ class Settings(_Settings):
                 f"task.dev_share + task.test_share is {self.task.dev_share + self.task.test_share:g}: leave a share for training"
             )
         return self
+
+
+def _is_code(name: Any, verifier: Any) -> bool:
+    return verifier == "code" or (verifier in (None, "auto") and name in CODE_TASKS)
 
 
 def _require_known(key: str, name: str, known: Iterable[str]) -> None:

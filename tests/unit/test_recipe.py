@@ -60,7 +60,10 @@ def test_quickstart_recipes_differ_in_the_method_alone():
         ({"task": {"name": "gsm8"}}, ["task.name", "did you mean 'gsm8k'"]),
         ({"task": {"name": "custom"}}, ["task.path", "task.hub"]),
         ({"task": {"dev_share": 0.6, "test_share": 0.5}}, ["1.1", "leave a share"]),
-        ({"task": {"name": "mbpp"}}, ['task.answer_style is "tags"', "mbpp are programs", 'set it to "code"']),
+        (
+            {"task": {"name": "mbpp", "answer_style": "tags"}},
+            ['task.answer_style is "tags"', "mbpp are programs", 'set it to "code"'],
+        ),
         ({"task": {"name": "gsm8k", "answer_style": "code"}}, ["gsm8k are not programs", '"tags" or "boxed"']),
     ],
 )
@@ -136,3 +139,10 @@ def test_an_empty_recipe_is_the_defaults(tmp_path):
 def test_a_float_that_float32_cannot_use_is_refused(override):
     with pytest.raises(ConfigError, match="which float32 arithmetic cannot use"):
         settings_from({}, [override])
+
+
+def test_a_code_task_answers_in_code_unless_told_otherwise():
+    named = settings_from({"task": {"name": "mbpp"}}, [])
+    own = settings_from({"task": {"name": "custom", "path": "mine.jsonl"}}, ["task.verifier=code"])
+    assert [named.task.answer_style, own.task.answer_style] == ["code", "code"]
+    assert settings_from({"task": {"name": "gsm8k"}}, []).task.answer_style == "tags"

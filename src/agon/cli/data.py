@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agon.cli.common import EXIT_FAILED, Parser, Subcommands, add_json, print_json, text
 from agon.errors import ConfigError
-from agon.records import CODE_TASKS, NAMED_TASKS
+from agon.records import NAMED_TASKS
 
 if TYPE_CHECKING:
     from agon.config import Settings
@@ -142,10 +142,6 @@ def _settings(task: str, overrides: list[str]) -> Settings:
 
     is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
     tree: dict[str, Any] = {"name": "custom", "path": task} if is_file else {"name": task}
-    said = {key.strip(): value.strip("\"' ") for key, _, value in (override.partition("=") for override in overrides)}
-    if said.get("task.name", tree["name"]) in CODE_TASKS or said.get("task.verifier") == "code":
-        # The one style that such answers can have.
-        tree["answer_style"] = "code"
     return settings_from({"task": tree}, overrides, source="agon data")
 
 

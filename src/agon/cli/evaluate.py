@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from agon.cli.common import QUICKSTART, Subcommands, add_json, print_json, settings_of, text
 from agon.errors import ConfigError, RunError
-from agon.records import NAMED_TASKS, PROTOCOLS
+from agon.records import CODE_TASKS, NAMED_TASKS, PROTOCOLS
 
 if TYPE_CHECKING:
     from agon.evaluation.load import Opened
@@ -117,6 +117,8 @@ def _task_overrides(task: str | None) -> list[str]:
     own = {name: field.default for name, field in TaskSettings.model_fields.items() if name not in _NOT_OF_THE_DATA}
     is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
     wanted = own | ({"name": "custom", "test_path": task} if is_file else {"name": task})
+    if task in CODE_TASKS:
+        wanted["answer_style"] = "code"
     return [
         f"task.{name}={'none' if value is None else json.dumps(value, ensure_ascii=False)}"
         for name, value in wanted.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any
 
 from agon.tasks.data import TaskData
@@ -11,11 +12,12 @@ _SHOWN = 5
 
 
 def data_hash(task: TaskData) -> str:
-    """Hash which problems stand in which split, golds included."""
+    """Hash which problems stand in which split, with what their answers are checked against: golds, numbers, tests."""
     digest = hashlib.sha256()
     for name, problems in task.splits.items():
         for problem in problems:
-            digest.update(f"{name}\x1f{problem.id}\x1f{problem.gold}\n".encode(errors="surrogatepass"))
+            details = json.dumps(problem.details, sort_keys=True, default=str)
+            digest.update(f"{name}\x1f{problem.id}\x1f{problem.gold}\x1f{details}\n".encode(errors="surrogatepass"))
     return digest.hexdigest()
 
 

@@ -25,3 +25,7 @@ def test_another_file_does_not_keep_the_runs_own_test_file(tmp_path):
     own = {"task": {"name": "custom", "hub": "owner/data", "test_path": "own-test.jsonl"}}
     task = settings_from(own, _task_overrides(str(path))).task
     assert (task.name, task.path, task.hub, task.test_path) == ("custom", None, None, str(path))
+
+
+def test_a_code_task_is_answered_in_code_whatever_the_run_answered_in():
+    assert settings_from(DEEPMATH, _task_overrides("humaneval")).task.answer_style == "code"
