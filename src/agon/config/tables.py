@@ -1,18 +1,12 @@
-"""Settings of a run: frozen, and checked before a model loads. `agon.recipe` reads them from files."""
+"""The tables of a recipe, one class each: every setting with its meaning, unit and default."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from agon.gym_families import FAMILIES, GYM_PREFIX, LEFT_OUT
-from agon.records import CODE_TASKS, METHODS, NAMED_TASKS, AnswerStyle
-
-# Beyond these, products and quotients of float32 numbers overflow or vanish.
-_SMALLEST, _LARGEST = 1e-18, 1e18
+from agon.records import AnswerStyle
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(gt=0)]
@@ -20,13 +14,15 @@ Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0.0)]
 
 
-class _Settings(BaseModel):
+class Table(BaseModel):
+    """Settings that are frozen, refuse unknown keys, and take no value of another type."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, strict=True
     )
 
 
-class ModelSettings(_Settings):
+class ModelSettings(Table):
     """The frozen base."""
 
     base: str = "quickstart"
@@ -43,7 +39,7 @@ class ModelSettings(_Settings):
     """The thinking switch of chat templates that have one (Qwen3); None leaves it to the template."""
 
 
-class AdapterSettings(_Settings):
+class AdapterSettings(Table):
     """The two LoRA adapters."""
 
     rank: Positive = 16
@@ -61,7 +57,7 @@ class AdapterSettings(_Settings):
     """Mean token KL between B and the base that the noise is scaled to, nats. (A guess: the paper gives no sigma.)"""
 
 
-class TaskSettings(_Settings):
+class TaskSettings(Table):
     """Where problems come from, how answers look, how they are split."""
 
     name: str = "countdown-lite"
@@ -107,7 +103,7 @@ class TaskSettings(_Settings):
     """Problems whose draft prompt is longer are dropped and listed."""
 
 
-class RolloutSettings(_Settings):
+class RolloutSettings(Table):
     """Sampling during training."""
 
     engine: Literal["auto", "torch", "vllm"] = "auto"
@@ -136,7 +132,7 @@ class RolloutSettings(_Settings):
     """Most sequences decoded at once."""
 
 
-class RewardSettings(_Settings):
+class RewardSettings(Table):
     """Weights of the reward terms."""
 
     correctness: Annotated[float, Field(ge=0.0)] = 2.0
@@ -147,7 +143,7 @@ class RewardSettings(_Settings):
     """Points for a challenger that is right where its rival's draft was wrong (method `agon`)."""
 
 
-class TrainSettings(_Settings):
+class TrainSettings(Table):
     """The training loop and the optimiser."""
 
     method: str = "agon"
@@ -204,7 +200,7 @@ class TrainSettings(_Settings):
     """Steps between saved matches."""
 
 
-class VerifierSettings(_Settings):
+class VerifierSettings(Table):
     """Limits of the programs that check answers."""
 
     timeout_s: Seconds = 5.0
@@ -226,7 +222,7 @@ class VerifierSettings(_Settings):
     """Share of checks that may fail by the checker's own fault before the run stops."""
 
 
-class EvaluationSettings(_Settings):
+class EvaluationSettings(Table):
     """How the trained pair is measured."""
 
     temperature: Annotated[float, Field(ge=0.0)] = 0.6
@@ -245,123 +241,10 @@ class EvaluationSettings(_Settings):
     """Seed of the evaluation's random streams."""
 
 
-class TrackingSettings(_Settings):
+class TrackingSettings(Table):
     """Where curves go besides metrics.jsonl."""
 
     backend: Literal["none", "trackio", "wandb", "tensorboard"] = "none"
     """Tracker."""
     project: str = "agon"
     """Name of the tracker's project."""
-
-
-class Settings(_Settings):
-    """Everything a run is decided by."""
-
-    model: ModelSettings = ModelSettings()
-    """The frozen base."""
-    adapter: AdapterSettings = AdapterSettings()
-    """The two adapters."""
-    task: TaskSettings = TaskSettings()
-    """Problems."""
-    rollout: RolloutSettings = RolloutSettings()
-    """Sampling during training."""
-    reward: RewardSettings = RewardSettings()
-    """Reward weights."""
-    train: TrainSettings = TrainSettings()
-    """Loop and optimiser."""
-    verifier: VerifierSettings = VerifierSettings()
-    """Checkers."""
-    evaluation: EvaluationSettings = EvaluationSettings()
-    """Measurement."""
-    tracking: TrackingSettings = TrackingSettings()
-    """Trackers."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _complete(cls, tree: Any) -> Any:
-        """Give the answers of a code task the one style that they can have, where none is set."""
-        task = tree.get("task") if isinstance(tree, dict) else None
-        if isinstance(task, dict) and "answer_style" not in task and _is_code(task.get("name"), task.get("verifier")):
-            return {**tree, "task": {**task, "answer_style": "code"}}
-        return tree
-
-    @model_validator(mode="after")
-    def _check(self) -> Settings:
-        for table, inner in self.model_dump().items():
-            for key, value in inner.items():
-                if isinstance(value, float) and value and not _SMALLEST <= abs(value) <= _LARGEST:
-                    raise ValueError(
-                        f"{table}.{key} is {value!r}, which float32 arithmetic cannot use: stay within {_SMALLEST:g} and {_LARGEST:g}"
-                    )
-                if isinstance(value, str) and not value.strip():
-                    raise ValueError(f"{table}.{key} is empty: give a value, or leave it out")
-        _require_known("train.method", self.train.method, METHODS)
-        if self.task.name.startswith(GYM_PREFIX):
-            _require_family(self.task.name)
-        elif self.task.name != "custom":
-            _require_known("task.name", self.task.name, (*NAMED_TASKS, "custom", f"{GYM_PREFIX}FAMILY"))
-        elif self.task.path is not None and self.task.hub is not None:
-            raise ValueError("task.path and task.hub are both set: the problems come from one of them")
-        elif self.task.path is None and self.task.hub is None and self.task.test_path is None:
-            raise ValueError(
-                'task.name is "custom": set task.path or task.hub (or task.test_path alone, to measure only)'
-            )
-        is_code = _is_code(self.task.name, self.task.verifier)
-        if is_code != (self.task.answer_style == "code"):
-            which = "are programs" if is_code else "are not programs"
-            wanted = 'set it to "code"' if is_code else 'set it to "tags" or "boxed", or task.verifier to "code"'
-            raise ValueError(
-                f'task.answer_style is "{self.task.answer_style}", but the answers of {self.task.name} {which}: {wanted}'
-            )
-        if self.train.group_size < 2:
-            raise ValueError(
-                f"train.group_size is {self.train.group_size}, but the group mean is the baseline: set it to 2 or more"
-            )
-        if self.rollout.top_p < 1.0:
-            raise ValueError(
-                f"rollout.top_p is {self.rollout.top_p}, but training needs 1.0: below it engine and learner logprobs "
-                "disagree at every token; evaluation.top_p may be lower"
-            )
-        rollouts = self.train.problems_per_step * self.train.group_size
-        if rollouts % self.train.minibatches:
-            raise ValueError(
-                f"train.minibatches is {self.train.minibatches}, which does not divide the {rollouts} rollouts of a stream "
-                f"({self.train.problems_per_step} problems x {self.train.group_size}): try 1, 2 or 4"
-            )
-        lowest, highest = self.task.difficulty_min, self.task.difficulty_max
-        if lowest is not None and highest is not None and lowest > highest:
-            raise ValueError(
-                f"task.difficulty_min is {lowest:g}, above task.difficulty_max ({highest:g}): no problem could be kept"
-            )
-        if self.task.dev_share + self.task.test_share >= 1.0:
-            raise ValueError(
-                f"task.dev_share + task.test_share is {self.task.dev_share + self.task.test_share:g}: leave a share for training"
-            )
-        return self
-
-
-def _is_code(name: Any, verifier: Any) -> bool:
-    return verifier == "code" or (verifier in (None, "auto") and name in CODE_TASKS)
-
-
-def _require_known(key: str, name: str, known: Iterable[str]) -> None:
-    known = tuple(known)
-    if name not in known:
-        raise ValueError(f"{key} is {name!r}, which is not known{did_you_mean(name, known)}; known: {', '.join(known)}")
-
-
-def _require_family(name: str) -> None:
-    family = name.removeprefix(GYM_PREFIX)
-    if family in LEFT_OUT:
-        raise ValueError(f"task.name is {name!r}, which is left out ({LEFT_OUT[family]}): take another family")
-    if family not in FAMILIES:
-        raise ValueError(
-            f"task.name is {name!r}, which is not known{did_you_mean(family, FAMILIES)}; "
-            f"`agon data list --json` names the {len(FAMILIES)} families"
-        )
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean 'x'?)" for the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,151 @@
+"""All settings of a run, and the checks that need more than one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import model_validator
+
+from agon.config.names import did_you_mean
+from agon.config.tables import (
+    AdapterSettings,
+    EvaluationSettings,
+    ModelSettings,
+    RewardSettings,
+    RolloutSettings,
+    Table,
+    TaskSettings,
+    TrackingSettings,
+    TrainSettings,
+    VerifierSettings,
+)
+from agon.gym_families import FAMILIES, GYM_PREFIX, LEFT_OUT
+from agon.records import CODE_TASKS, METHODS, NAMED_TASKS
+
+# Beyond these, products and quotients of float32 numbers overflow or vanish.
+_SMALLEST, _LARGEST = 1e-18, 1e18
+
+
+class Settings(Table):
+    """Everything a run is decided by."""
+
+    model: ModelSettings = ModelSettings()
+    """The frozen base."""
+    adapter: AdapterSettings = AdapterSettings()
+    """The two adapters."""
+    task: TaskSettings = TaskSettings()
+    """Problems."""
+    rollout: RolloutSettings = RolloutSettings()
+    """Sampling during training."""
+    reward: RewardSettings = RewardSettings()
+    """Reward weights."""
+    train: TrainSettings = TrainSettings()
+    """Loop and optimiser."""
+    verifier: VerifierSettings = VerifierSettings()
+    """Checkers."""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """Measurement."""
+    tracking: TrackingSettings = TrackingSettings()
+    """Trackers."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, tree: Any) -> Any:
+        """Give the answers of a code task the one style that they can have, where none is set."""
+        task = tree.get("task") if isinstance(tree, dict) else None
+        if isinstance(task, dict) and "answer_style" not in task and _is_code(task.get("name"), task.get("verifier")):
+            return {**tree, "task": {**task, "answer_style": "code"}}
+        return tree
+
+    @model_validator(mode="after")
+    def _check(self) -> Settings:
+        for table, inner in self.model_dump().items():
+            for key, value in inner.items():
+                _require_usable(f"{table}.{key}", value)
+        _require_source(self.task)
+        _require_style(self.task)
+        _require_shares(self.task)
+        _require_known("train.method", self.train.method, METHODS)
+        _require_groups(self.train)
+        if self.rollout.top_p < 1.0:
+            raise ValueError(
+                f"rollout.top_p is {self.rollout.top_p}, but training needs 1.0: below it engine and learner logprobs "
+                "disagree at every token; evaluation.top_p may be lower"
+            )
+        return self
+
+
+def _require_usable(key: str, value: Any) -> None:
+    if isinstance(value, float) and value and not _SMALLEST <= abs(value) <= _LARGEST:
+        raise ValueError(
+            f"{key} is {value!r}, which float32 arithmetic cannot use: stay within {_SMALLEST:g} and {_LARGEST:g}"
+        )
+    if isinstance(value, str) and not value.strip():
+        raise ValueError(f"{key} is empty: give a value, or leave it out")
+
+
+def _require_source(task: TaskSettings) -> None:
+    if task.name.startswith(GYM_PREFIX):
+        _require_family(task.name)
+    elif task.name != "custom":
+        _require_known("task.name", task.name, (*NAMED_TASKS, "custom", f"{GYM_PREFIX}FAMILY"))
+    elif task.path is not None and task.hub is not None:
+        raise ValueError("task.path and task.hub are both set: the problems come from one of them")
+    elif task.path is None and task.hub is None and task.test_path is None:
+        raise ValueError('task.name is "custom": set task.path or task.hub (or task.test_path alone, to measure only)')
+
+
+def _require_style(task: TaskSettings) -> None:
+    is_code = _is_code(task.name, task.verifier)
+    if is_code == (task.answer_style == "code"):
+        return
+    which = "are programs" if is_code else "are not programs"
+    wanted = 'set it to "code"' if is_code else 'set it to "tags" or "boxed", or task.verifier to "code"'
+    raise ValueError(f'task.answer_style is "{task.answer_style}", but the answers of {task.name} {which}: {wanted}')
+
+
+def _is_code(name: Any, verifier: Any) -> bool:
+    return verifier == "code" or (verifier in (None, "auto") and name in CODE_TASKS)
+
+
+def _require_shares(task: TaskSettings) -> None:
+    lowest, highest = task.difficulty_min, task.difficulty_max
+    if lowest is not None and highest is not None and lowest > highest:
+        raise ValueError(
+            f"task.difficulty_min is {lowest:g}, above task.difficulty_max ({highest:g}): no problem could be kept"
+        )
+    if task.dev_share + task.test_share >= 1.0:
+        raise ValueError(
+            f"task.dev_share + task.test_share is {task.dev_share + task.test_share:g}: leave a share for training"
+        )
+
+
+def _require_groups(train: TrainSettings) -> None:
+    if train.group_size < 2:
+        raise ValueError(
+            f"train.group_size is {train.group_size}, but the group mean is the baseline: set it to 2 or more"
+        )
+    rollouts = train.problems_per_step * train.group_size
+    if rollouts % train.minibatches:
+        raise ValueError(
+            f"train.minibatches is {train.minibatches}, which does not divide the {rollouts} rollouts of a stream "
+            f"({train.problems_per_step} problems x {train.group_size}): try 1, 2 or 4"
+        )
+
+
+def _require_known(key: str, name: str, known: Iterable[str]) -> None:
+    known = tuple(known)
+    if name not in known:
+        raise ValueError(f"{key} is {name!r}, which is not known{did_you_mean(name, known)}; known: {', '.join(known)}")
+
+
+def _require_family(name: str) -> None:
+    family = name.removeprefix(GYM_PREFIX)
+    if family in LEFT_OUT:
+        raise ValueError(f"task.name is {name!r}, which is left out ({LEFT_OUT[family]}): take another family")
+    if family not in FAMILIES:
+        raise ValueError(
+            f"task.name is {name!r}, which is not known{did_you_mean(family, FAMILIES)}; "
+            f"`agon data list --json` names the {len(FAMILIES)} families"
+        )
