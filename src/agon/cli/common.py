@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+from agon.records import NAMED_TASKS
 
 if TYPE_CHECKING:
     from agon.config import Settings
@@ -15,6 +18,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 QUICKSTART = "quickstart"
+_DATA_ENDINGS = (".jsonl", ".ndjson", ".gz", ".json", ".parquet", ".csv", ".tsv")
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,6 +44,16 @@ def text(value: str) -> str:
     return value
 
 
+def is_data_file(task: str) -> bool:
+    """Tell whether NAME|PATH is a file: it is there or ends like one, and no task has that name."""
+    return task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
+
+
+def printable(line: str) -> str:
+    """Return a text that can be printed: half a surrogate pair is escaped."""
+    return line.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
@@ -63,7 +77,6 @@ def settings_of(name: str, overrides: list[str]) -> Settings:
         ConfigError: there is none of that name, or it cannot be used.
     """
     from importlib import resources
-    from pathlib import Path
 
     from agon.errors import ConfigError
     from agon.recipe import load_recipe

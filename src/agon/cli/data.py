@@ -7,16 +7,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agon.cli.common import EXIT_FAILED, Parser, Subcommands, add_json, print_json, text
+from agon.cli.common import (
+    EXIT_FAILED,
+    Parser,
+    Subcommands,
+    add_json,
+    is_data_file,
+    print_json,
+    printable,
+    text,
+)
 from agon.errors import ConfigError
-from agon.records import NAMED_TASKS
 
 if TYPE_CHECKING:
     from agon.config import Settings
     from agon.records import Problem
     from agon.tasks.data import TaskData
 
-_DATA_ENDINGS = (".jsonl", ".ndjson", ".gz", ".json", ".parquet", ".csv", ".tsv")
 _SHOWN_CHARS = 2_000
 
 
@@ -72,8 +79,8 @@ def list_tasks(options: Namespace) -> int:
         return 0
     for entry in catalog():
         print(f"{entry.name}: {entry.what}")
-        details = (entry.source, entry.verifier, "/".join(entry.splits), entry.license or "license not known")
-        print(f"    from {details[0]}; verifier {details[1]}; splits {details[2]}; {details[3]}")
+        splits, license_ = "/".join(entry.splits), entry.license or "license not known"
+        print(f"    from {entry.source}; verifier {entry.verifier}; splits {splits}; {license_}")
     return 0
 
 
@@ -91,13 +98,13 @@ def show(options: Namespace) -> int:
         print_json(describe_task(task) | {"problems": problems})
         return 0
     for line in summary_lines(task):
-        print(_printable(line))
+        print(printable(line))
     for split, problem in shown:
         origin = task.origins.get(problem.id)
         row = f", row {origin.number} of {origin.source}" if origin else ""
         level = "" if problem.level is None else f", level {problem.level:g}"
-        print(_printable(f"\n[{split}{row}{level}, verifier {problem.verifier}]\n{_cut(problem.question)}"))
-        print(_printable(f"gold: {_cut(problem.gold) or '(none)'}"))
+        print(printable(f"\n[{split}{row}{level}, verifier {problem.verifier}]\n{_cut(problem.question)}"))
+        print(printable(f"gold: {_cut(problem.gold) or '(none)'}"))
     return 0
 
 
@@ -140,8 +147,7 @@ def check(options: Namespace) -> int:
 def _settings(task: str, overrides: list[str]) -> Settings:
     from agon.recipe import settings_from
 
-    is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
-    tree: dict[str, Any] = {"name": "custom", "path": task} if is_file else {"name": task}
+    tree: dict[str, Any] = {"name": "custom", "path": task} if is_data_file(task) else {"name": task}
     return settings_from({"task": tree}, overrides, source="agon data")
 
 
@@ -162,7 +168,3 @@ def _tokenizer(model: str) -> Callable[[str], int]:
 
 def _cut(words: str) -> str:
     return words if len(words) <= _SHOWN_CHARS else f"{words[:_SHOWN_CHARS]}… ({len(words):,} characters)"
-
-
-def _printable(line: str) -> str:
-    return line.encode("utf-8", "backslashreplace").decode("utf-8")

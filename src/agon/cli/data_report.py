@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from agon.cli.common import printable
 from agon.datacheck.findings import FAULTS, NOTES, DataReport, Finding
 
 _MOST_CHARS = 160
@@ -12,7 +13,7 @@ _MOST_CHARS = 160
 def print_data_report(report: DataReport, *, most: int) -> None:
     """Print counts, then of each kind of finding the first `most` rows, then the verdict."""
     for line in _lines(report, most):
-        print(line.encode("utf-8", "backslashreplace").decode("utf-8"))
+        print(printable(line))
 
 
 def _lines(report: DataReport, most: int) -> Iterator[str]:

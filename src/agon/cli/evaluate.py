@@ -7,14 +7,13 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agon.cli.common import QUICKSTART, Subcommands, add_json, print_json, settings_of, text
+from agon.cli.common import QUICKSTART, Subcommands, add_json, is_data_file, print_json, settings_of, text
 from agon.errors import ConfigError, RunError
-from agon.records import CODE_TASKS, NAMED_TASKS, PROTOCOLS
+from agon.records import CODE_TASKS, PROTOCOLS
 
 if TYPE_CHECKING:
     from agon.evaluation.load import Opened
 
-_DATA_ENDINGS = (".jsonl", ".ndjson", ".gz", ".json", ".parquet", ".csv", ".tsv")
 # What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
 _NOT_OF_THE_DATA = frozenset({"wording", "answer_style", "max_prompt_tokens"})
 
@@ -115,8 +114,7 @@ def _task_overrides(task: str | None) -> list[str]:
     if task is None:
         return []
     own = {name: field.default for name, field in TaskSettings.model_fields.items() if name not in _NOT_OF_THE_DATA}
-    is_file = task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
-    wanted = own | ({"name": "custom", "test_path": task} if is_file else {"name": task})
+    wanted = own | ({"name": "custom", "test_path": task} if is_data_file(task) else {"name": task})
     if task in CODE_TASKS:
         wanted["answer_style"] = "code"
     return [

@@ -16,8 +16,6 @@ EXIT_CODES = (
     "Exit code: 0 if everything that was asked got a verdict, whatever it is; 1 if a check failed by the checker's own fault, or a "
     "row or file could not be read; 2 for a usage error."
 )
-
-
 _OF_PROGRAMS = "code_timeout_s"
 
 
