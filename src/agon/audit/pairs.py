@@ -83,8 +83,8 @@ def read_pairs(table: Table, *, verifier: str, only: Mapping[str, Sequence[str]]
     pairs = Pairs(table.source)
     for row in table.read([name for name in (*_FIELDS, *EXTRA_FIELDS) if name in table.columns]):
         try:
-            if row.problem:
-                raise UnusableRow(row.problem)
+            if row.fault:
+                raise UnusableRow(row.fault)
             groups = groups_of(row.values)
             if any(not set(names) & set(groups[group]) for group, names in only.items()):
                 pairs.num_left_out += 1

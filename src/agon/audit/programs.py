@@ -119,8 +119,8 @@ def _refuse(constant: str) -> None:
 
 
 def _problem(row: Row) -> Problem:
-    if row.problem:
-        raise UnusableRow(row.problem)
+    if row.fault:
+        raise UnusableRow(row.fault)
     return program_problem(row.values, task="programs")
 
 

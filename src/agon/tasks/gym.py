@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from agon.errors import ConfigError, DataError
@@ -19,6 +19,7 @@ from agon.gym_families import GYM_PREFIX
 from agon.tasks.table import Row, Table, table_of
 
 TIMEOUT_S = 600.0
+_COLUMNS = ("question", "answer", "level", "family", "size", "seed", "index")
 
 
 def open_gym(name: str, *, num_problems: int, seed: int) -> Table:
@@ -49,14 +50,7 @@ def open_gym(name: str, *, num_problems: int, seed: int) -> Table:
     return table_of(f"{name} ({num_problems} problems, seed {seed})", rows, _COLUMNS)
 
 
-_COLUMNS = ("question", "answer", "level", "family", "size", "seed", "index")
-
-
 def _rows(output: bytes) -> Iterator[Row]:
     for number, line in enumerate(output.splitlines(), 1):
         values: dict[str, Any] = json.loads(line)
-        yield Row(number, {name: values[name] for name in _columns_of(values)}, values.get("problem", ""))
-
-
-def _columns_of(values: dict[str, Any]) -> Sequence[str]:
-    return [name for name in _COLUMNS if name in values]
+        yield Row(number, {name: values[name] for name in _COLUMNS if name in values}, values.get("fault", ""))

@@ -20,7 +20,7 @@ def main() -> None:
             item = item_of(family, size, seed, index)
             row |= {"question": item["question"], "answer": item["answer"], "level": level_of(item)}
         except Exception as error:  # one item that cannot be made must not cost the others
-            row["problem"] = f"could not be generated ({type(error).__name__}: {error})"[:200]
+            row["fault"] = f"could not be generated ({type(error).__name__}: {error})"[:200]
         lines.write(json.dumps(row) + "\n")
     lines.close()
 

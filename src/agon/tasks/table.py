@@ -16,7 +16,7 @@ class Row(NamedTuple):
 
     number: int
     values: Values
-    problem: str = ""
+    fault: str = ""
 
 
 class Table(NamedTuple):

@@ -83,9 +83,9 @@ def _utf8(source: str, content: bytes) -> bytes:
 
 
 def _table(source: str, rows: list[Row], unit: str) -> Table:
-    if rows and all(row.problem for row in rows):
+    if rows and all(row.fault for row in rows):
         raise DataError(
-            f"{source} holds no JSON object in any of its {len(rows)} {unit}s ({unit} {rows[0].number}: {rows[0].problem}): "
+            f"{source} holds no JSON object in any of its {len(rows)} {unit}s ({unit} {rows[0].number}: {rows[0].fault}): "
             "give one object a line, or a list of objects"
         )
     return table_of(source, rows)

@@ -10,9 +10,7 @@ from agon.tasks.reader import open_file
 
 def read(path, columns=("q", "a")):
     table = open_file(str(path), key="task.path")
-    return [
-        (row.number, dict(row.values), row.problem) for row in table.read([c for c in columns if c in table.columns])
-    ]
+    return [(row.number, dict(row.values), row.fault) for row in table.read([c for c in columns if c in table.columns])]
 
 
 def test_gzip_is_seen_by_its_content(tmp_path):
