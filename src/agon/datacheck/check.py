@@ -16,13 +16,13 @@ from agon.errors import DataError
 from agon.records import Problem
 from agon.tasks.loader import is_wanted, split_problems
 from agon.tasks.rows import is_guessable
+from agon.tasks.table import shown
 
 # One answer to more than half of the problems pays a model for saying it always.
 _DOMINANT_SHARE = 0.5
 _DOMINANT_LEAST = 10
 # Where no tokenizer is given. English has about four characters a token, formulas fewer.
 _CHARACTERS_PER_TOKEN = 4
-_SHOWN_GOLD = 60
 
 
 def check_data(
@@ -139,7 +139,7 @@ def _repeated(repeats: Sequence[_Repeat], settings: Settings) -> Iterable[Findin
             spelling = "" if item.problem.question == first.problem.question else ", in another spelling"
             yield Finding("duplicate", f"the same question as row {first.row}{spelling}", item.place, first.place)
         else:
-            golds = f"{_gold(item)}, there {_gold(first)}"
+            golds = f"{shown(item.problem.gold)}, there {shown(first.problem.gold)}"
             yield Finding(
                 "conflict", f"the same question as row {first.row}, but the answer is {golds}", item.place, first.place
             )
@@ -157,23 +157,21 @@ def _gold_faults(items: Sequence[Item], settings: Settings, on_progress: Progres
     }
     for item in items:
         if reason := reasons.get(item.problem.id):
-            yield Finding("unreadable", f"the answer {_gold(item)} {reason}", item.place)
+            yield Finding("unreadable", f"the answer {shown(item.problem.gold)} {reason}", item.place)
         elif not item.problem.gold:
             yield Finding("unproven", "no program is given that passes the tests", item.place)
         elif reason := failed.get(item.problem.id):
-            yield Finding("misjudged", f"the answer {_gold(item)} is judged {reason}", item.place)
+            yield Finding("misjudged", f"the answer {shown(item.problem.gold)} is judged {reason}", item.place)
 
 
 def _answers(items: Sequence[Item]) -> Iterable[Finding]:
     for item in items:
         if is_guessable(item.problem.gold):
-            yield Finding("guessable", f"the answer is {_gold(item)}", item.place)
+            yield Finding("guessable", f"the answer is {shown(item.problem.gold)}", item.place)
     golds = Counter(item.problem.gold for item in items if item.problem.gold)
     for gold, count in golds.most_common(1):
         if count > _DOMINANT_SHARE * len(items) and len(items) >= _DOMINANT_LEAST:
-            yield Finding(
-                "dominant", f"{count} of {len(items)} problems have the answer {ascii(gold)[:_SHOWN_GOLD]}", None
-            )
+            yield Finding("dominant", f"{count} of {len(items)} problems have the answer {shown(gold)}", None)
 
 
 def _too_long(
@@ -187,10 +185,6 @@ def _too_long(
             unit = "tokens" if count_tokens else f"tokens, counted as {_CHARACTERS_PER_TOKEN} characters each"
             reason = f"{len(question):,} characters, {size:,.0f} {unit}; task.max_prompt_tokens is {limit}"
             yield Finding("long", reason, item.place)
-
-
-def _gold(item: Item) -> str:
-    return ascii(item.problem.gold)[:_SHOWN_GOLD]
 
 
 def _names(sides: Sequence[Side]) -> str:

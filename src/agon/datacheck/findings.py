@@ -50,7 +50,7 @@ class Finding:
 class DataReport:
     """Everything that `agon data check` found.
 
-    `unique` counts the problems that are left without duplicates and conflicts, `splits` those of them that the settings keep.
+    `num_unique` counts the problems that are left without duplicates and conflicts, `splits` those of them that the settings keep.
     `top_answer` is the most frequent answer of the unique problems.
     """
 
