@@ -3,8 +3,9 @@
 Decided by experiment on reasoning-gym 0.1.25, on some 44 different items of each family (40 at each of two neighbouring seeds) with its
 default settings. A family is kept if its own answer scores exactly 1.0 after it went through a completion, and if no other text did:
 other items' answers, the question, nothing, a constant, the answer with a digit changed, with a word before or after it, with another
-answer beside it, and odd texts (nan, brackets, a lone surrogate, 40,000 characters). Right answers that are not the family's own (another way to fill a jug) are no fault. Left out are also
-families whose scorer compiles the text it is given, raises, or does not end, and those that take too long to make.
+answer beside it, and odd texts (nan, brackets, a lone surrogate, 40,000 characters). Right answers that are not the family's own
+(another way to fill a jug) are no fault. Left out are also families whose scorer compiles the text it is given, raises, or does not
+end, and those that take too long to make.
 """
 
 from __future__ import annotations

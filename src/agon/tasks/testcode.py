@@ -28,10 +28,7 @@ def defined_names(code: str) -> frozenset[str]:
     """Return the names that a module binds at its top level; none if it cannot be read."""
     if syntax_fault(code) is not None:
         return frozenset()
-    table = symtable.symtable(code, _FILE_NAME, "exec")
-    return frozenset(
-        symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()
-    )
+    return _bound(symtable.symtable(code, _FILE_NAME, "exec"))
 
 
 class Taken(NamedTuple):

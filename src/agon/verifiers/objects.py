@@ -1,8 +1,8 @@
 """Objects of classes that a task shares with the program (the nodes of a graph), written as plain data and read back on the other side.
 
-The same source runs on both sides, so it imports nothing of ours. Objects are numbered in the order in which they are met: one that comes back
-under its number is the same object again, brought up to date. What the program's side sends is checked: it names classes that are
-shared and attributes that are ordinary, or it is refused.
+The same source runs on both sides, so it imports nothing of ours. Objects are numbered in the order in which they are met: one that
+comes back under its number is the same object again, brought up to date. What the program's side sends is checked: it names classes
+that are shared and attributes that are ordinary, or it is refused.
 """
 
 import inspect
