@@ -72,7 +72,11 @@ class Equal(int):
 Pair = namedtuple("Pair", "a b")
 
 
-@pytest.mark.parametrize("value", [Equal(), Pair(1, 2), object(), len, int, [Equal()], {"a": Equal()}], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [Equal(), Pair(1, 2), object(), len, int, [Equal()], {"a": Equal()}],
+    ids=lambda value: type(value).__name__,
+)
 def test_a_value_is_taken_by_its_exact_type_only(value):
     with pytest.raises(NotPlainError):
         encode(value, max_bytes=MOST)
