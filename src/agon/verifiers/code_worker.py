@@ -18,6 +18,7 @@ from agon.program_tests import from_details
 from agon.verifiers.judge import Finding, judge
 from agon.verifiers.sandbox import Limits, Sandbox, SandboxError, confine_this_process
 from agon.verifiers.tester import Tester
+from agon.verifiers.worker import reply
 
 # Outcomes of a reply that are not a verdict's own. The pool's `timeout` says that this process did not answer in time.
 NO_SANDBOX, LIMIT = "no sandbox", "limit"
@@ -40,14 +41,14 @@ def main() -> None:
         sandbox.start()
     except SandboxError as error:
         refusal = str(error)
-    _reply(replies, {"ready": True})
+    reply(replies, {"ready": True})
     for line in sys.stdin:
         if refusal:
-            _reply(replies, {"outcome": NO_SANDBOX, "reason": refusal})
+            reply(replies, {"outcome": NO_SANDBOX, "reason": refusal})
             continue
         finding = _answer(json.loads(line), sandbox, tester, limits)
         outcome = LIMIT if finding.outcome == "timeout" else finding.outcome
-        _reply(replies, {"outcome": outcome, "reason": finding.reason})
+        reply(replies, {"outcome": outcome, "reason": finding.reason})
     tester.close()
     sandbox.close()
 
@@ -57,11 +58,6 @@ def _answer(job: dict[str, Any], sandbox: Sandbox, tester: Tester, limits: Limit
         return judge(job["program"], from_details(job["tests"]), sandbox, tester, limits)
     except Exception as error:  # whatever fails here is our own fault, and becomes a counted outcome
         return Finding("error", f"{type(error).__name__}: {error}"[:300])
-
-
-def _reply(replies: Any, message: dict[str, Any]) -> None:
-    replies.write(json.dumps(message) + "\n")
-    replies.flush()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ r"""Compare two mathematical answers. Runs in a worker process only: sympy may h
 Both sides go through one normalisation (`spelling`) and are taken apart by their outer shape (`shape`). Each part goes through
 latex2sympy as a whole and is compared by value (`values`). A part that does not parse as a whole is compared as text and never
 partly: no digit is pulled out of a formula. math-verify's own extraction is not used, since its plain-expression path evaluates
-what it reads, and `forbid_evaluation` switches that off in sympy for good. The rules are written down in docs/verdicts.md.
+what it reads, and `reading.forbid_evaluation` switches that off in sympy for good. The rules are written down in docs/verdicts.md.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 import sympy
 
 from agon.numerals import MIN_ROUNDED_DIGITS, only_number, read_number, same_number
-from agon.verifiers import reading
 from agon.verifiers.letters import letter_chosen, renamed
 from agon.verifiers.reading import readings
 from agon.verifiers.sets import is_same_whole
@@ -40,7 +39,6 @@ class Comparison(NamedTuple):
     reason: str
 
 
-# The first comparisons of a process build parser tables: they are made before it says that it is ready.
 _WARM_UP = ((r"x^2+2x+1", r"(x+1)^2"), (r"-2 < x \le 7", r"(-2, 7]"), (r"\frac{\sqrt{3}}{2}", r"\sin 60^\circ"))
 _DEGREE = re.compile(r"\^\s?\{?\s?\\circ\s?\}?")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
@@ -51,15 +49,10 @@ _PROSE = re.compile(r"[\w\s.,:!'$€£%°²³-]+(?<!_)")
 _HEDGE = re.compile(r"\b(?i:or|and|not|either|maybe|perhaps|between)\b|\b[b-zB-HJ-Z]\b|(?i:n't)\b|_")
 
 
-def forbid_evaluation() -> None:
-    """Switch off, for this process, the functions of sympy and math-verify that evaluate text as Python.
-
-    latex2sympy has sympy read the number tokens of its grammar by that way; they are read here, decimals exactly.
-    """
+def warm_up() -> None:
+    """Make the first comparisons of a process, which build parser tables."""
     for gold, answer in _WARM_UP:
         compare(gold, answer)
-
-    reading.forbid_evaluation()
 
 
 def compare(gold: str, answer: str) -> Comparison:
@@ -232,15 +225,15 @@ def _is_same_formula(gold: str, answer: str, letters: Mapping[str, str]) -> bool
     wanted, found = readings(gold), readings(answer)
     for one in wanted:
         for other in found:
-            value = renamed(other.value, letters)
-            if is_unfinished(one.value, value):
+            value = renamed(other, letters)
+            if is_unfinished(one, value):
                 continue
-            if is_same_value(one.value, value):
+            if is_same_value(one, value):
                 return True
-            same_letter = letter_chosen(one.value, value)
-            if same_letter and is_same_value(one.value, renamed(value, same_letter)):
+            same_letter = letter_chosen(one, value)
+            if same_letter and is_same_value(one, renamed(value, same_letter)):
                 return True
-    return bool(wanted and found) and _is_rounded(gold, answer, wanted[0].value, found[0].value)
+    return bool(wanted and found) and _is_rounded(gold, answer, wanted[0], found[0])
 
 
 def _in_radians(text: str, other: str) -> str:

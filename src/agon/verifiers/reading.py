@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import math_verify.parser as math_verify_parser
 import sympy
@@ -30,13 +30,6 @@ _BARE_FRACTION = re.compile(
 )
 
 
-class Reading(NamedTuple):
-    """A value and the unit after it, which may be empty."""
-
-    value: Any
-    unit: str
-
-
 def forbid_evaluation() -> None:
     """Switch off, for this process, the functions of sympy and math-verify that evaluate text as Python.
 
@@ -56,11 +49,11 @@ def forbid_evaluation() -> None:
 
 
 @lru_cache(maxsize=1024)
-def readings(latex: str) -> list[Reading]:
-    """Return the ways to read a formula: without the unit after it, and as it stands (`5m` is a length or a product)."""
+def readings(latex: str) -> list[Any]:
+    """Return the values that a formula can have: read without the unit after it, and as it stands (`5m` is a length or a product)."""
     core, unit = split_unit(latex)
     values = [_parse(part) for part in dict.fromkeys((core, latex if unit else core))]
-    return [Reading(value, unit) for value in values if value is not None]
+    return [value for value in values if value is not None]
 
 
 @lru_cache(maxsize=1024)

@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from agon.verifiers.sandbox import SandboxError, confine_this_process
-from agon.verifiers.worker import limit_resources
+from agon.verifiers.worker import limit_resources, reply, set_alarm
 
 
 def main() -> None:
@@ -30,19 +30,19 @@ def main() -> None:
 
         family_of("gcd", 1, 0)
     except Exception as error:
-        _reply(replies, {"failed": f"{type(error).__name__}: {error}"})
+        reply(replies, {"failed": f"{type(error).__name__}: {error}"})
         return
-    _reply(replies, {"ready": True})
+    reply(replies, {"ready": True})
     for line in sys.stdin:
-        if hasattr(signal, "alarm"):
-            signal.alarm(int(timeout_s) + 6)  # no hung process outlives a killed parent
+        set_alarm(timeout_s)
         try:
             outcome, reason = score(json.loads(line))
         except MemoryError:
             outcome, reason = "timeout", f"needs more than {memory_mb} MB"
         except Exception as error:
             outcome, reason = "error", f"{type(error).__name__}: {error}"[:200]
-        _reply(replies, {"outcome": outcome, "reason": reason})
+        set_alarm(None)
+        reply(replies, {"outcome": outcome, "reason": reason})
 
 
 def score(message: dict[str, Any]) -> tuple[str, str]:
@@ -69,11 +69,6 @@ def _confine(memory_mb: int) -> None:
         confine_this_process(memory_mb=memory_mb, is_unsafe_allowed=True)
     except SandboxError:
         limit_resources(memory_mb)
-
-
-def _reply(replies: Any, message: dict[str, Any]) -> None:
-    replies.write(json.dumps(message) + "\n")
-    replies.flush()
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ def _set(shape: Shape, text: str) -> Any:
     """A relation or a set; None for what is none."""
     if shape.kind == "value":
         values = readings(text)
-        return values[0].value if values else None
-    parts = [readings(_text(part))[0].value for part in shape.parts if part.kind == "value" and readings(_text(part))]
+        return values[0] if values else None
+    parts = [readings(_text(part))[0] for part in shape.parts if part.kind == "value" and readings(_text(part))]
     if len(parts) < len(shape.parts):
         return None
     if shape.kind == "list":

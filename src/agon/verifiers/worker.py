@@ -1,8 +1,8 @@
 """The program of a checking process: reads one JSON line per pair of answers, writes one JSON line per comparison.
-An answer of null asks whether the gold answer can be read.
 
-Started with `python -m agon.verifiers.worker`. It gives itself its limits, says that it is ready once sympy is loaded, and ends when
-its standard input closes. It has no secrets in its environment, writes no file, and evaluates no text.
+An answer of null asks whether the gold answer can be read. Started with `python -m agon.verifiers.worker`. It gives itself its limits,
+says that it is ready once sympy is loaded, and ends when its standard input closes. It has no secrets in its environment, writes no
+file, and evaluates no text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from typing import Any, TextIO
+
+_ALARM_MARGIN_S = 5
 
 
 def main() -> None:
@@ -23,16 +26,18 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         limit_resources(memory_mb)
-        from agon.verifiers.compare import can_be_read, compare, forbid_evaluation
+        from agon.verifiers.compare import can_be_read, compare, warm_up
+        from agon.verifiers.reading import forbid_evaluation
 
+        warm_up()
         forbid_evaluation()
     except Exception as error:
-        _reply(replies, {"failed": f"{type(error).__name__}: {error}"})
+        reply(replies, {"failed": f"{type(error).__name__}: {error}"})
         return
-    _reply(replies, {"ready": True})
+    reply(replies, {"ready": True})
     for line in sys.stdin:
         gold, answer = json.loads(line)
-        _set_alarm(timeout_s)
+        set_alarm(timeout_s)
         try:
             outcome, reason = can_be_read(gold) if answer is None else compare(gold, answer)
         except MemoryError:
@@ -41,7 +46,8 @@ def main() -> None:
             outcome, reason = "unparsed", "too deeply nested"
         except Exception as error:
             outcome, reason = "error", f"{type(error).__name__}: {error}"[:200]
-        _reply(replies, {"outcome": outcome, "reason": reason})
+        set_alarm(None)
+        reply(replies, {"outcome": outcome, "reason": reason})
 
 
 def limit_resources(memory_mb: int) -> None:
@@ -64,13 +70,15 @@ def limit_resources(memory_mb: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _set_alarm(timeout_s: float) -> None:
+def set_alarm(timeout_s: float | None) -> None:
+    """Have this process end a few seconds after `timeout_s`; None takes that back, since a process that waits does not hang."""
     # The default action of the signal ends the process even in the middle of C code: no hung process outlives a killed parent.
     if hasattr(signal, "alarm"):
-        signal.alarm(math.ceil(timeout_s) + 5)
+        signal.alarm(0 if timeout_s is None else math.ceil(timeout_s) + _ALARM_MARGIN_S)
 
 
-def _reply(replies, message) -> None:  # type: ignore[no-untyped-def]
+def reply(replies: TextIO, message: dict[str, Any]) -> None:
+    """Write one line of JSON."""
     replies.write(json.dumps(message) + "\n")
     replies.flush()
 
