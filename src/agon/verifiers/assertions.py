@@ -55,7 +55,7 @@ def shown(value: Any) -> str:
     try:
         return _repr.repr(value)[:_MAX_REASON]
     except ValueError:  # Python refuses to write integers of thousands of digits
-        return f"a {type(value).__name__} too large to be written"
+        return f"a value of type {type(value).__name__}, too large to be written"
 
 
 class _Rewriter(ast.NodeTransformer):

@@ -38,4 +38,4 @@ def test_an_error_inside_an_assertion_is_raised_as_it_is():
 def test_a_long_or_unprintable_value_is_shown_in_brief():
     assert len(shown(list(range(10_000)))) < 100
     assert len(shown("x" * 10_000)) < 100
-    assert shown(10**5000) == "a int too large to be written"
+    assert shown(10**5000) == "a value of type int, too large to be written"

@@ -8,6 +8,7 @@ import platform
 import struct
 import sys
 from contextlib import suppress
+from functools import cache
 
 CLONE_NEWNS = 0x0002_0000
 CLONE_NEWUTS = 0x0400_0000
@@ -141,11 +142,6 @@ def _checked(name: str, result: int, detail: str = "") -> int:
     return result
 
 
+@cache
 def _libc() -> ctypes.CDLL:
-    global _library
-    if _library is None:
-        _library = ctypes.CDLL(None, use_errno=True)
-    return _library
-
-
-_library: ctypes.CDLL | None = None
+    return ctypes.CDLL(None, use_errno=True)

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from agon.errors import VerifierError
 
+Ended = Literal["exit", "signal", "time", "memory", "output"]
 FailureKind = Literal["exception", "time", "memory", "output", "exit", "no such name", "not plain"]
 
 
@@ -29,7 +30,7 @@ class Limits(NamedTuple):
 class ProgramRun(NamedTuple):
     """How a program that read standard input ended. `exit_code` is minus the signal's number when a signal ended it."""
 
-    ended: Literal["exit", "signal", "time", "memory", "output"]
+    ended: Ended
     exit_code: int
     stdout: bytes
     stderr_tail: str

@@ -18,7 +18,7 @@ from agon.verifiers.sandbox.functions import FunctionSession
 from agon.verifiers.sandbox.layers import is_isolated, missing
 from agon.verifiers.sandbox.linux import is_supported
 from agon.verifiers.sandbox.program import HEADER
-from agon.verifiers.sandbox.records import Layer, Limits, ProgramRun, SandboxError
+from agon.verifiers.sandbox.records import Ended, Layer, Limits, ProgramRun, SandboxError
 from agon.verifiers.sandbox.running import Running, Stop
 
 _START_TIMEOUT_S = 60.0
@@ -202,8 +202,8 @@ class Sandbox:
         return self._control
 
 
-def _how_it_ended(stop: Stop, code: int, cpu_s: float, running: Running, limits: Limits) -> Any:
-    if stop in ("time", "output"):
+def _how_it_ended(stop: Stop, code: int, cpu_s: float, running: Running, limits: Limits) -> Ended:
+    if stop == "time" or stop == "output":
         return stop
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and cpu_s >= 0.5 * limits.timeout_s):
         return "time"
