@@ -33,10 +33,10 @@ def test_each_check_gets_its_own_verdict_in_its_place():
 
 
 def test_the_start_of_a_checking_process_is_not_counted():
-    # loading sympy takes several times as long as comparing two short sums
+    # loading sympy takes seconds, comparing two short sums milliseconds
     (first, *_) = judged = judged_of([check("y+x", "x+y"), check("a+b", "b+a"), check("a+c", "c+a")], workers=1)
     assert all(one.verdict.is_correct for one in judged)
-    assert first.seconds < 10 * max(one.seconds for one in judged[1:]) + 0.1
+    assert first.seconds < 10 * max(one.seconds for one in judged[1:]) + 0.4
 
 
 def test_verdicts_are_told_one_at_a_time():

@@ -80,8 +80,8 @@ def check(sandbox, attack):
     outcome = attack()
     seconds = time.monotonic() - start
     assert (descendants(), traces()) == before, "something was left behind"
-    # A program that had no core may take up to twice the limit more.
-    assert seconds < 3 * LIMITS.timeout_s + 1
+    # A program that had no core may take up to twice the limit more; the rest is for a busy machine.
+    assert seconds < 3 * LIMITS.timeout_s + 5
     return outcome
 
 

