@@ -54,7 +54,7 @@ test-slow: install ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
 
 bench: install ## speed of sampling and learning, as ratios
-	for script in $(filter-out %_bars.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script; done
+	for script in $(filter-out %_bars.py %_parts.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script; done
 
 bars: install ## what verdicts have to reach, measured on files of public answers (needs the data; minutes)
 	for script in benchmarks/*_bars.py; do $(BIN)/python $$script || exit 1; done
