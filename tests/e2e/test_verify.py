@@ -257,6 +257,7 @@ def test_the_programs_of_a_task_are_counted_against_what_is_expected_of_them(ago
         (["--task", "TASK", "--solutions", "goood"], 1, "did you mean 'good'"),
         (["--task", "gsm8k", "--solutions", "good"], 2, "gsm8k"),
         (["--task", "TASK", "--solutions", "good", "--row", "1"], 2, "--row"),
+        (["--task", "TASK", "--solutions", "good", "--row", "0"], 2, "--row"),
     ],
 )
 def test_code_that_cannot_be_checked_is_told_in_one_line(agon, task, capsys, words, code, said):

@@ -115,7 +115,9 @@ def _print_bad(pairs: Pairs) -> None:
 
 
 def _print_groups(summary: Mapping[str, Any]) -> None:
-    for group in ("kind", "tier", "tag"):
+    from agon.audit.pairs import GROUPS
+
+    for group in GROUPS:
         counts: Mapping[str, Mapping[str, int]] = summary[f"by_{group}"]
         if group == "tag":  # there may be a hundred, and those without a fault say nothing
             counts = {name: count for name, count in counts.items() if count["agree"] < count["n"]}

@@ -18,6 +18,8 @@ _KINDS = {
     "exact": "answers that are a text",
 }
 _SHOWN = 20
+# What rows of --pairs may be told apart by.
+_GROUPS = ("kind", "tier", "tag")
 
 
 def add_parsers(kinds: Subcommands) -> None:
@@ -51,7 +53,7 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
         help="how a whole output marks its answer; stated takes what it says its answer is, marked or not "
         "(default: boxed for --completion, as in training; stated for --pairs)",
     )
-    for name in ("kind", "tier", "tag"):
+    for name in _GROUPS:
         parser.add_argument(
             f"--{name}", action="append", metavar="NAME", help=f"of --pairs, judge only rows with this {name}"
         )
@@ -67,7 +69,7 @@ def verify_answers(options: Namespace) -> int:
     if options.pairs is not None:
         refuse(options, ("gold", "answer", "completion"), "with --pairs, whose rows hold them")
         return _verify_pairs(options, settings)
-    refuse(options, ("kind", "tier", "tag", "all"), "without --pairs")
+    refuse(options, (*_GROUPS, "all"), "without --pairs")
     if options.gold is None or (options.answer is None) == (options.completion is None):
         raise ConfigError("give --pairs FILE, or --gold G with either --answer TEXT or --completion TEXT")
     if options.answer is not None:
@@ -110,7 +112,7 @@ def _verify_pairs(options: Namespace, settings: VerifierSettings) -> int:
     from agon.cli.verdicts import pairs_json, print_pairs
     from agon.tasks.reader import open_file
 
-    only = {name: getattr(options, name) for name in ("kind", "tier", "tag") if getattr(options, name)}
+    only = {name: getattr(options, name) for name in _GROUPS if getattr(options, name)}
     table = open_file(options.pairs, key="--pairs")
     pairs = read_pairs(table, verifier=options.verifier, only=only)
     reading = options.answer_style or "stated"

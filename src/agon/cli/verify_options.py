@@ -90,5 +90,7 @@ def read_text(path: str, option: str) -> str:
 def refuse(options: Namespace, names: tuple[str, ...], why: str) -> None:
     """Refuse arguments that would have no effect."""
     for name in names:
-        if getattr(options, name) not in (None, False):
+        value = getattr(options, name)
+        # 0 equals False, and was given.
+        if value is not None and value is not False:
             raise ConfigError(f"--{name.replace('_', '-')} has no meaning {why}: leave it out")
