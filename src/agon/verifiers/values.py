@@ -2,9 +2,8 @@
 
 * Made of rational numbers alone: compared exactly.
 * Other constants: both to 40 digits, equal where 25 agree. No rounding to a fixed number of decimals, no digit is chopped.
-* With variables: at thirteen points (exactly where that can be done), above and below zero; equal if they agree wherever both are
-  real, at three points or more. An identity such as arccos(1-2a) = 2 arcsin(sqrt(a)) is found in this way, and a difference at one
-  point is a proof.
+* With variables: at thirteen points (exactly where that can be done); equal if they agree wherever both are real, at three or more.
+  An identity such as arccos(1-2a) = 2 arcsin(sqrt(a)) is found in this way, and a difference at one point is a proof.
 * Equations and inequalities: the same up to a constant factor, by the same points.
 * Sets: interval by interval; a relation in one variable is the set it describes.
 """

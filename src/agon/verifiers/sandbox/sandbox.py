@@ -57,16 +57,9 @@ class Sandbox:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         with theirs:
+            module, control = "agon.verifiers.sandbox.zygote", str(theirs.fileno())
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-s",
-                    "-m",
-                    "agon.verifiers.sandbox.zygote",
-                    str(theirs.fileno()),
-                    self._left_out,
-                ],
+                [sys.executable, "-P", "-s", "-m", module, control, self._left_out],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
