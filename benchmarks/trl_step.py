@@ -23,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +45,18 @@ class Workload:
     mean: int
     cap: int
     vocabulary: int
+    warm_cap: int | None = None
 
     @property
     def num_rows(self) -> int:
         return self.num_problems * self.group_size
 
     def new_tokens(self, stage: int) -> list[int]:
+        cap = self.warm_cap if self.warm_cap and stage < 2 else self.cap
         if self.lengths == "uniform":
-            return [self.cap] * self.num_rows
+            return [cap] * self.num_rows
         draw = np.random.default_rng((1, stage)).lognormal(np.log(self.mean) - 0.6**2 / 2, 0.6, self.num_rows)
-        return np.clip(draw, 2, self.cap).astype(int).tolist()
+        return np.clip(draw, 2, cap).astype(int).tolist()
 
     def draft_prompt(self, problem: int) -> list[int]:
         return self._ids(self.prompt, 2, problem)
@@ -79,6 +81,7 @@ def main() -> None:
     parser.add_argument("--lengths", nargs="+", choices=LENGTHS, default=LENGTHS)
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--steps", type=int, default=3, help="steps that are counted, after one that warms up")
+    parser.add_argument("--short-warm-up", action="store_true", help="at most 64 new tokens in the step that warms up")
     parser.add_argument("--trl-rows", type=int, default=8, help="TRL's per_device_train_batch_size (8 is its default)")
     parser.add_argument("--trl-keeps-activations", action="store_true", help="TRL without gradient checkpointing")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers; results of other parts stay in it")
@@ -94,7 +97,8 @@ def main() -> None:
         from trl_step_parts import measure
 
         side, lengths = options.one
-        result = measure(side, workload(lengths, is_tiny=options.tiny), options)
+        work = workload(lengths, is_tiny=options.tiny)
+        result = measure(side, replace(work, warm_cap=64) if options.short_warm_up else work, options)
         print("RESULT " + json.dumps(result), flush=True)
         return
     results: dict[str, Any] = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
@@ -112,6 +116,7 @@ def in_process(side: str, lengths: str, folder: Path, options: argparse.Namespac
     flags = ["--one", side, lengths, "--model", str(folder), "--steps", str(options.steps)]
     flags += ["--trl-rows", str(options.trl_rows), *(["--tiny"] if options.tiny else [])]
     flags += ["--trl-keeps-activations"] if options.trl_keeps_activations else []
+    flags += ["--short-warm-up"] if options.short_warm_up else []
     # What the parts say of each step goes to standard error as it happens: a run that is cut short has said something.
     done = subprocess.run([sys.executable, __file__, *flags], stdout=subprocess.PIPE, text=True, check=False)
     for line in done.stdout.splitlines():
