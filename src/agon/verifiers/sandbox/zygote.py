@@ -79,11 +79,15 @@ class _Zygote:
     def _run(self, job: dict[str, Any], files: list[int]) -> None:
         if self._has_files:
             private_root.renew_scratch(os.getuid() if self._bars.program_id is None else self._bars.program_id)
+        has_namespace = self._entered.pid_namespace >= 0
+        first = self._enter_processes() if has_namespace else None
         try:
             pid, failure = self._fork(job, files)
         finally:
             for file in files:
                 os.close(file)
+        if has_namespace:
+            setns(self._entered.pid_namespace, CLONE_NEWPID)
         watched = os.pidfd_open(pid)
         try:
             if failure:
@@ -95,21 +99,34 @@ class _Zygote:
         finally:
             os.close(watched)
         _, status, usage = os.wait4(pid, 0)
+        if first is not None:
+            os.kill(first, signal.SIGKILL)
+            os.waitpid(first, 0)
         if self._has_files:
             private_root.drop_scratch()
         self._say({"exit": os.waitstatus_to_exitcode(status), "cpu_s": usage.ru_utime + usage.ru_stime})
 
+    def _enter_processes(self) -> int:
+        """Let the next process start in a new namespace of processes, and return the number of its first one: all end with that.
+
+        The kernel spares the first process most signals, those that it sends itself too, so that no program may be it.
+        """
+        unshare(CLONE_NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            die_with_parent()
+            os.closerange(0, 4096)
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none stays a zombie
+            while True:
+                signal.pause()
+        return pid
+
     def _fork(self, job: dict[str, Any], files: list[int]) -> tuple[int, str]:
-        has_namespace = self._entered.pid_namespace >= 0
-        if has_namespace:
-            unshare(CLONE_NEWPID)
         started, tell = os.pipe()
         pid = os.fork()
         if pid == 0:
             self._become_program(job, files, tell)
         os.close(tell)
-        if has_namespace:
-            setns(self._entered.pid_namespace, CLONE_NEWPID)
         # Closed without a word once the process is confined: from then on its time counts.
         failure = os.read(started, 4096).decode()
         os.close(started)

@@ -253,7 +253,7 @@ def test_when_the_owner_is_killed_everything_under_it_dies(left_out):
         [sys.executable, "-c", OWNER, *left_out], stdout=subprocess.PIPE, env={"PYTHONPATH": SOURCE}
     )
     zygote = int(owner.stdout.readline())
-    wait_until(lambda: len(family(zygote)) == (3 if not left_out else 2))
+    wait_until(lambda: len(family(zygote)) == (4 if not left_out else 2))
     below = family(zygote)
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
