@@ -115,7 +115,7 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
             f"train.problems_per_step is {settings.train.problems_per_step}, but the task has {len(task.train)} training "
             f"problems: set it to {len(task.train)} or less"
         )
-    for line in summary_lines(task):
+    for line in [*summary_lines(task), *_doubts(settings)]:
         watcher.say(line)
     pair, rollout = pair_of(session), settings.rollout
     if pair.init_report is not None and checkpoint is None:
@@ -125,6 +125,15 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
     parity = _parity(settings, session, learner, task=task, watcher=watcher)
     hashes = {"base": pair.base.identity.sha256, "data": data_hash(loaded), "readable": data_hash(readable)}
     return _Ready(task, session, learner, parity, hashes)
+
+
+def _doubts(settings: Settings) -> list[str]:
+    """Return warnings about settings that make sense one by one and not together."""
+    if settings.model.base == "quickstart" and settings.task.name != "countdown-lite":
+        return [
+            f"warning: the embedded base knows countdown-lite alone, and nothing of {settings.task.name}: set model.base to another model"
+        ]
+    return []
 
 
 def _parity(settings: Settings, session: Session, learner: Learner, *, task: TaskData, watcher: Watcher) -> Parity:
