@@ -52,6 +52,22 @@ def test_show_as_json_is_one_document(agon, write, capsys):
     assert all(problem["gold"] == str(problem["row"]) for problem in document["problems"])
 
 
+def test_a_file_of_programs_is_read_as_such_without_a_setting(agon, write, capsys):
+    rows = [
+        {"prompt": f"Add {n}.", "test_list": [f"assert f(1) == {n + 1}"], "code": f"def f({n * chr(120)}): return 0"}
+        for n in (3, 4)
+    ]
+    path = write([*rows, {"prompt": "Same.", "test_list": ["assert f(1) == 1"], "code": "def f(x): return x"}])
+    assert agon("data", "show", path) == 0
+    assert capsys.readouterr().out.count("verifier code]") == 3
+    assert agon("data", "check", path, "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    # the programs of the first two rows do not add
+    assert [(one["kind"], one["at"]["row"]) for one in document["findings"]] == [("misjudged", 1), ("misjudged", 2)]
+    assert agon("data", "check", path, "--set", "task.answer_field=code") == 2
+    assert 'set task.verifier and task.answer_style to "code"' in capsys.readouterr().err
+
+
 def test_a_clean_file_ends_with_0_and_a_faulty_one_with_1(agon, write, capsys):
     assert agon("data", "check", write(_rows(20))) == 0
     assert capsys.readouterr().out.endswith("clean\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -47,6 +48,21 @@ def text(value: str) -> str:
 def is_data_file(task: str) -> bool:
     """Tell whether NAME|PATH is a file: it is there or ends like one, and no task has that name."""
     return task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())
+
+
+def holds_programs(path: str, overrides: Sequence[str], *, key: str) -> bool:
+    """Tell whether the rows of a file are code problems, by its columns, and no override says how they are to be read.
+
+    Raises:
+        AgonError: the file, which the argument `key` names, cannot be read.
+    """
+    from agon.tasks.programs import is_code_shape
+    from agon.tasks.reader import open_file
+
+    chosen = {override.partition("=")[0].strip() for override in overrides}
+    if chosen & {"task.name", "task.verifier", "task.answer_field"}:
+        return False
+    return is_code_shape(open_file(path, key=key).columns)
 
 
 def printable(line: str) -> str:

@@ -12,6 +12,7 @@ from agon.cli.common import (
     Parser,
     Subcommands,
     add_json,
+    holds_programs,
     is_data_file,
     print_json,
     printable,
@@ -147,7 +148,11 @@ def check(options: Namespace) -> int:
 def _settings(task: str, overrides: list[str]) -> Settings:
     from agon.recipe import settings_from
 
-    tree: dict[str, Any] = {"name": "custom", "path": task} if is_data_file(task) else {"name": task}
+    if not is_data_file(task):
+        return settings_from({"task": {"name": task}}, overrides, source="agon data")
+    tree = {"name": "custom", "path": task}
+    if holds_programs(task, overrides, key="task.path"):
+        tree["verifier"] = "code"
     return settings_from({"task": tree}, overrides, source="agon data")
 
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agon.cli.common import QUICKSTART, Subcommands, add_json, is_data_file, print_json, settings_of, text
+from agon.cli.common import (
+    QUICKSTART,
+    Subcommands,
+    add_json,
+    holds_programs,
+    is_data_file,
+    print_json,
+    settings_of,
+    text,
+)
 from agon.errors import ConfigError, RunError
 from agon.records import CODE_TASKS, PROTOCOLS
 
@@ -87,7 +97,7 @@ def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
     from agon.runs.manifest import folder_kind
     from agon.runs.parent import default_run
 
-    overrides = [*_task_overrides(options.task), *options.set]
+    overrides = [*_task_overrides(options.task, options.set), *options.set]
     if options.samples is not None:
         overrides.append(f"evaluation.samples={options.samples}")
     path = Path(options.subject)
@@ -107,15 +117,18 @@ def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
     return None, open_base(settings_from({"model": {"base": options.subject}}, overrides, source="agon eval"))
 
 
-def _task_overrides(task: str | None) -> list[str]:
-    """Point the settings of a run at other data: what it said about its own data is forgotten."""
+def _task_overrides(task: str | None, chosen: Sequence[str] = ()) -> list[str]:
+    """Point the settings of a run at other data: what it said about its own data is forgotten. `chosen` overrides follow."""
     from agon.config import TaskSettings
 
     if task is None:
         return []
     own = {name: field.default for name, field in TaskSettings.model_fields.items() if name not in _NOT_OF_THE_DATA}
-    wanted = own | ({"name": "custom", "test_path": task} if is_data_file(task) else {"name": task})
-    if task in CODE_TASKS:
+    is_file = is_data_file(task)
+    wanted = own | ({"name": "custom", "test_path": task} if is_file else {"name": task})
+    if is_file and holds_programs(task, chosen, key="--task"):
+        wanted |= {"verifier": "code", "answer_style": "code"}
+    elif task in CODE_TASKS:
         wanted["answer_style"] = "code"
     return [
         f"task.{name}={'none' if value is None else json.dumps(value, ensure_ascii=False)}"

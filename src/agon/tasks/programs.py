@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agon.program_tests import Case, CaseTests, CodeTests, ProgramTests, StdinCase, StdinTests, fault_of, to_details
 from agon.records import Problem
-from agon.tasks.named import LEVEL_COLUMNS
+from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS
 from agon.tasks.rows import UnusableRow, content_id
 from agon.tasks.table import shown
 from agon.tasks.testcode import count_tests, defined_names, suite_of, syntax_fault, taken_from_program
@@ -39,10 +39,26 @@ CODE_COLUMNS = (
     "input_file", "buggy", "pytest", "node_py",
 )  # fmt: skip
 
+# A table with one of these holds programs, whatever else it has.
+_SURE_COLUMNS = ("test_list", "public_tests", "private_tests", "generated_tests")
+_TEST_COLUMNS = ("test", "tests", "pytest")
+# A solution is a program here.
+_ANSWER_COLUMNS = frozenset(ANSWER_COLUMNS) - frozenset(PROGRAM_COLUMNS)
+
 _STDIN_TASK = "Write a Python program that reads standard input and writes its answer to standard output."
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _TOLERANCE = re.compile(r"float:(\d+(?:\.\d+)?(?:e-?\d+)?)", re.ASCII | re.IGNORECASE)
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def is_code_shape(columns: Collection[str]) -> bool:
+    """Tell whether a table with these columns holds code problems. Tests beside an answer and without a function's name prove nothing."""
+    if not any(name in columns for name in (*TEXT_COLUMNS, "buggy")):
+        return False
+    if any(name in columns for name in _SURE_COLUMNS):
+        return True
+    has_tests = any(name in columns for name in _TEST_COLUMNS)
+    return has_tests and ("entry_point" in columns or _ANSWER_COLUMNS.isdisjoint(columns))
 
 
 def program_problem(row: Mapping[str, Any], *, task: str) -> Problem:

@@ -13,7 +13,7 @@ from agon.gym_families import GYM_PREFIX
 from agon.records import Problem
 from agon.tasks.gym import open_gym
 from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS, NAMED, QUESTION_COLUMNS, NamedTask
-from agon.tasks.programs import CODE_COLUMNS, program_problem
+from agon.tasks.programs import CODE_COLUMNS, is_code_shape, program_problem
 from agon.tasks.reader import open_file, open_hub
 from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, problem_of
 from agon.tasks.table import Table, Values, listed
@@ -93,9 +93,20 @@ def _reader_of(table: Table, settings: TaskSettings) -> tuple[Sequence[str | Non
         fields = ("question_field", "answer_field")
         refuse_unused(settings, fields, "code problems are read by the columns of their shape")
         return CODE_COLUMNS, partial(program_problem, task=settings.name)
+    if settings.verifier == "auto" and is_code_shape(table.columns):
+        raise ConfigError(_told_programs(table, settings))
     columns = _columns(table, settings, NAMED.get(settings.name))
     wanted = [columns.question, columns.answer, columns.level, *VERIFIER_COLUMNS.get(verifier, ())]
     return wanted, partial(problem_of, columns=columns, task=settings.name, verifier=verifier)
+
+
+def _told_programs(table: Table, settings: TaskSettings) -> str:
+    without = "" if settings.answer_field is None else f" (without task.answer_field, {settings.answer_field!r})"
+    found = listed(name for name in table.columns if name in CODE_COLUMNS)
+    return (
+        f"{table.source} holds programs with tests (columns {found}): set task.verifier and task.answer_style to "
+        f'"code"{without}, or name the verifier of their answers, such as "math"'
+    )
 
 
 def verifier_of(settings: TaskSettings) -> str:

@@ -29,3 +29,13 @@ def test_another_file_does_not_keep_the_runs_own_test_file(tmp_path):
 
 def test_a_code_task_is_answered_in_code_whatever_the_run_answered_in():
     assert settings_from(DEEPMATH, _task_overrides("humaneval")).task.answer_style == "code"
+
+
+def test_a_file_of_programs_is_answered_in_code_unless_a_verifier_is_named(tmp_path):
+    path = tmp_path / "programs.jsonl"
+    path.write_text(json.dumps({"prompt": "Add one.", "test_list": ["assert f(1) == 2"]}) + "\n")
+    task = settings_from(DEEPMATH, _task_overrides(str(path))).task
+    assert (task.verifier, task.answer_style) == ("code", "code")
+    chosen = ["task.verifier=math", "task.answer_field=prompt"]
+    task = settings_from(DEEPMATH, [*_task_overrides(str(path), chosen), *chosen]).task
+    assert (task.verifier, task.answer_style) == ("math", "tags")

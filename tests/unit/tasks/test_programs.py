@@ -5,9 +5,10 @@ import json
 import pytest
 
 from agon.config import TaskSettings
+from agon.errors import ConfigError
 from agon.program_tests import Case, CaseTests, CodeTests, StdinCase, StdinTests, from_details
 from agon.tasks.loader import load_task
-from agon.tasks.programs import MAX_CASE_CHARS, MAX_CASES, program_problem
+from agon.tasks.programs import MAX_CASE_CHARS, MAX_CASES, is_code_shape, program_problem
 from agon.tasks.rows import UnusableRow
 
 HUMANEVAL = {
@@ -191,3 +192,35 @@ def test_lists_may_stand_as_json_in_a_csv_file(tmp_path):
     file.write_text('text,code,test_list\nDouble it.,def double(x): pass,"[""assert double(1) == 2""]"\n')
     task = load_task(TaskSettings(name="custom", test_path=str(file), verifier="code", answer_style="code"))
     assert from_details(task.test[0].details).pieces == ("assert double(1) == 2",)
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_code"),
+    [
+        (HUMANEVAL, True),
+        (MBPP, True),
+        (CONTEST, True),
+        (["prompt", "test"], True),
+        (["question", "tests", "solution"], True),
+        (["buggy", "fixed", "entry_point", "tests"], True),
+        (["prompt", "entry_point", "pytest"], True),
+        # a test beside an answer may be anything
+        (["question", "answer", "test"], False),
+        (["question", "answer", "tests"], False),
+        (["question", "answer"], False),
+        (["problem", "solution", "level"], False),
+        (["test_list"], False),
+    ],
+)
+def test_code_problems_are_known_by_their_columns(columns, is_code):
+    assert is_code_shape(columns) is is_code
+
+
+@pytest.mark.parametrize("mapped", [{}, {"answer_field": "code"}])
+def test_programs_are_never_read_as_answers_unless_a_verifier_is_named(tmp_path, mapped):
+    path = tmp_path / "x.jsonl"
+    path.write_text("".join(json.dumps({**MBPP, "text": f"Double, {n} times."}) + "\n" for n in range(4)))
+    with pytest.raises(ConfigError, match=r'holds programs .*: set task\.verifier and task\.answer_style to "code"'):
+        load_task(TaskSettings(name="custom", path=str(path), **mapped))
+    named = {"question_field": "text", "answer_field": "text", "verifier": "exact"}
+    assert load_task(TaskSettings(name="custom", path=str(path), **named)).train[0].verifier == "exact"
