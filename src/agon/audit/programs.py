@@ -12,6 +12,7 @@ from agon.audit.pairs import EXTRA_FIELDS, BadRow, Pair, Pairs, groups_of
 from agon.config import TaskSettings, did_you_mean
 from agon.errors import ConfigError, DataError
 from agon.records import CODE_TASKS, Problem
+from agon.tasks.hub import HubDataError
 from agon.tasks.programs import CODE_COLUMNS, program_problem
 from agon.tasks.reader import open_file
 from agon.tasks.rows import UnusableRow
@@ -36,7 +37,10 @@ def open_programs(where: str, *, key: str, allows_names: bool) -> list[Table]:
         DataError: it cannot be read or reached.
     """
     if allows_names and where in CODE_TASKS:
-        sources = open_sources(TaskSettings(name=where))
+        try:
+            sources = open_sources(TaskSettings(name=where))
+        except HubDataError as error:
+            raise DataError(f"{error.why} give a file of the same shape: {key} FILE") from None
         return [table for table in (sources.main, sources.test) if table is not None]
     path = Path(where).expanduser()
     if path.suffix in (".json", ".jsonl") and path.is_file():

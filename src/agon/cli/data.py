@@ -21,7 +21,7 @@ from agon.cli.common import (
 from agon.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agon.config import Settings
+    from agon.config import Settings, TaskSettings
     from agon.records import Problem
     from agon.tasks.data import TaskData
 
@@ -55,6 +55,14 @@ def add_parser(subcommands: Subcommands) -> None:
     _add_task(checking)
     checking.add_argument(
         "--against", action="append", default=[], type=text, metavar="NAME|PATH", help="an evaluation set to look for"
+    )
+    checking.add_argument(
+        "--against-question",
+        action="append",
+        default=[],
+        type=text,
+        metavar="COLUMN",
+        help="of --against, the column of the questions where it has no known name",
     )
     checking.add_argument(
         "--model", type=text, metavar="MODEL", help="whose tokenizer counts the questions: a folder or a Hub name"
@@ -134,10 +142,18 @@ def check(options: Namespace) -> int:
     if options.n < 0:
         raise ConfigError(f"--n is {options.n}: give 0 or more")
     settings = _settings(options.task, options.set)
-    against = {name: _settings(name, []).task for name in options.against}
+    if options.against_question and not options.against:
+        raise ConfigError("--against-question has no meaning without --against: leave it out")
+    against = {name: _evaluation_set(name) for name in options.against}
     count_tokens = _tokenizer(options.model) if options.model else None
     with StagesProgress() as progress:
-        report = check_data(settings, against=against, count_tokens=count_tokens, on_progress=progress.update)
+        report = check_data(
+            settings,
+            against=against,
+            question_columns=options.against_question,
+            count_tokens=count_tokens,
+            on_progress=progress.update,
+        )
     if options.json:
         print_json(report.to_json())
     else:
@@ -154,6 +170,13 @@ def _settings(task: str, overrides: list[str]) -> Settings:
     if holds_programs(task, overrides, key="task.path"):
         tree["verifier"] = "code"
     return settings_from({"task": tree}, overrides, source="agon data")
+
+
+def _evaluation_set(name: str) -> TaskSettings:
+    from agon.recipe import settings_from
+
+    tree = {"name": "custom", "path": name} if is_data_file(name) else {"name": name}
+    return settings_from({"task": tree}, source="--against").task
 
 
 def _tokenizer(model: str) -> Callable[[str], int]:

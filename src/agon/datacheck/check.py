@@ -29,12 +29,13 @@ def check_data(
     settings: Settings,
     *,
     against: Mapping[str, TaskSettings] | None = None,
+    question_columns: Sequence[str] = (),
     count_tokens: Callable[[str], int] | None = None,
     on_progress: Progress = lambda what, done, total: None,
 ) -> DataReport:
     """Check all rows of the task of `settings`, and its overlap with the evaluation sets of `against`, by their names.
 
-    Nothing is filtered first, but only problems that the settings keep are looked for in the task's own held-out splits. Without
+    `question_columns` are what the column of a question may be called in those sets, besides the known names. Nothing is filtered first, but only problems that the settings keep are looked for in the task's own held-out splits. Without
     `count_tokens` a question is too long if it has more than four times `task.max_prompt_tokens` characters.
 
     Raises:
@@ -44,7 +45,7 @@ def check_data(
     sides = read_sides(settings.task)
     if not any(side.rows for side in sides):
         raise DataError(f"{_names(sides)} has no rows: give a file with one problem a row")
-    others = {name: evaluation_items(task) for name, task in (against or {}).items()}
+    others = {name: evaluation_items(task, question_columns) for name, task in (against or {}).items()}
     parted = [_part_repeats(side) for side in sides]
     unique = [item for part in parted for item in part.first]
     splits = _split(sides, [part.first for part in parted], settings.task)

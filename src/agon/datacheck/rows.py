@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from agon.config import TaskSettings
@@ -10,7 +10,8 @@ from agon.datacheck.findings import MAX_TEXT, Place
 from agon.errors import DataError
 from agon.records import Problem
 from agon.tasks.countdown import countdown_splits
-from agon.tasks.sources import ReadRow, open_sources, read_problems
+from agon.tasks.hub import HubDataError
+from agon.tasks.sources import ReadRow, open_sources, read_problems, read_questions
 
 
 class Item(NamedTuple):
@@ -58,20 +59,36 @@ def read_sides(settings: TaskSettings) -> list[Side]:
     ]
 
 
-def evaluation_items(settings: TaskSettings) -> list[Item]:
+def evaluation_items(settings: TaskSettings, question_columns: Sequence[str] = ()) -> list[Item]:
     """Return what a task measures with: its test split if it has one of its own, else everything.
 
+    Nothing but the questions is needed to find copies, so a file without answers will do. `question_columns` are names that its column
+    may have besides those that are known.
+
     Raises:
-        DataError: it has no problem, so that nothing could be found in it.
+        ConfigError: a file is not there, or no column of it could hold a question.
+        DataError: it cannot be had, or has no problem, so that nothing could be found in it.
     """
-    sides = read_sides(settings)
-    items = [item for side in ([side for side in sides if side.is_test] or sides) for item in side.items()]
+    sides = _question_sides(settings, question_columns)
+    items = [item for side in sides for item in side.items()]
     if not items:
         reasons = [f"; row {row.number}: {row.reason}" for side in sides for row in side.rows[:1]]
         raise DataError(
             f"{' and '.join(side.source for side in sides)} has no problem to compare with{''.join(reasons)}: give usable rows"
         )
     return items
+
+
+def _question_sides(settings: TaskSettings, columns: Sequence[str]) -> list[Side]:
+    if settings.name == "countdown-lite" and settings.path is None:
+        return [side for side in read_sides(settings) if side.is_test]
+    try:
+        sources = open_sources(settings)
+    except HubDataError as error:
+        raise DataError(f"{error.why} give a local file in place of the name: --against FILE") from None
+    table = sources.test or sources.main
+    assert table is not None, "a task has a source"
+    return [Side(table.source, tuple(read_questions(table, settings.name, columns)), is_test=True)]
 
 
 def _generated(name: str, problems: tuple[Problem, ...]) -> Side:

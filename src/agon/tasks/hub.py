@@ -15,11 +15,19 @@ _REACH_TIMEOUT_S = 3.0
 _REMEDY = "set task.path to a local JSONL, Parquet or CSV file of the same shape"
 
 
+class HubDataError(DataError):
+    """A Hub data set that cannot be had; `why` says so without the remedy, which is another where no setting names the data."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"{why} {_REMEDY}")
+        self.why = why
+
+
 def load_hub(name: str, config: str | None, split: str) -> Any:
     """Return a split of a Hub data set; without network, what the local cache holds of it.
 
     Raises:
-        DataError: it does not exist, needs a login, has no such configuration or split, or cannot be reached.
+        HubDataError: it does not exist, needs a login, has no such configuration or split, or cannot be reached.
     """
     is_reachable = hub_is_reachable()
     import datasets
@@ -43,7 +51,7 @@ def load_hub(name: str, config: str | None, split: str) -> Any:
     except Exception as error:  # the many ways in which a download fails
         reason = _first_line(error) if is_reachable else "no network, and it is not in the local cache"
         why = f"cannot be reached ({reason}):"
-    raise DataError(f"the Hub data set {name!r} {why} {_REMEDY}")
+    raise HubDataError(f"the Hub data set {name!r} {why}")
 
 
 def hub_is_reachable() -> bool:

@@ -45,7 +45,7 @@ def open_hub(name: str, config: str | None, split: str) -> Table:
     """Open a split of a Hub data set.
 
     Raises:
-        DataError: it does not exist, needs a login, or cannot be reached.
+        HubDataError: it does not exist, needs a login, or cannot be reached.
     """
     dataset = load_hub(name, config, split)
 

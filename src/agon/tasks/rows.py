@@ -67,6 +67,16 @@ def problem_of(row: Mapping[str, Any], columns: Columns, *, task: str, verifier:
     )
 
 
+def question_of(row: Mapping[str, Any], column: str, *, task: str) -> Problem:
+    """Return a problem of which the question alone is known: it can be compared, and neither asked nor judged.
+
+    Raises:
+        UnusableRow: there is no text.
+    """
+    question = _question(row.get(column), column)
+    return Problem(id=content_id(question), question=question, gold="", task=task, verifier="")
+
+
 def content_id(question: str) -> str:
     r"""Return the hash of a question that is the same whatever its case, spacing, unicode form and LaTeX style (`\dfrac`, `\left`)."""
     text = unicodedata.normalize("NFKC", question).casefold()

@@ -15,8 +15,10 @@ from agon.tasks.gym import open_gym
 from agon.tasks.named import ANSWER_COLUMNS, LEVEL_COLUMNS, NAMED, QUESTION_COLUMNS, NamedTask
 from agon.tasks.programs import CODE_COLUMNS, is_code_shape, program_problem
 from agon.tasks.reader import open_file, open_hub
-from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, problem_of
+from agon.tasks.rows import VERIFIER_COLUMNS, Columns, UnusableRow, problem_of, question_of
 from agon.tasks.table import Table, Values, listed
+
+_SET = "set task.{}_field to the column's name"
 
 
 class Sources(NamedTuple):
@@ -77,6 +79,28 @@ def read_problems(table: Table, settings: TaskSettings) -> Iterator[ReadRow]:
         ConfigError: a column that is needed is not there.
     """
     wanted, build = _reader_of(table, settings)
+    return _read_rows(table, wanted, build)
+
+
+def read_questions(table: Table, name: str, columns: Sequence[str] = ()) -> Iterator[ReadRow]:
+    """Yield every row with its question alone, of the task `name`; code problems are known by their shape and read as such.
+
+    `columns` are tried before the known names.
+
+    Raises:
+        ConfigError: no column is there that could hold a question.
+    """
+    named = NAMED.get(name)
+    if (named is not None and named.verifier == "code") or is_code_shape(table.columns):
+        wanted, build = CODE_COLUMNS, partial(program_problem, task=name)
+    else:
+        known = (*columns, *(named.question_columns if named else QUESTION_COLUMNS))
+        column = _column(table, known, "question", "name it with --against-question")
+        wanted, build = (column,), partial(question_of, column=column, task=name)
+    return _read_rows(table, wanted, build)
+
+
+def _read_rows(table: Table, wanted: Sequence[str | None], build: Callable[[Values], Problem]) -> Iterator[ReadRow]:
     for number, values, fault in table.read([name for name in wanted if name in table.columns]):
         try:
             if fault:
@@ -134,14 +158,18 @@ def _columns(table: Table, settings: TaskSettings, named: NamedTask | None) -> C
     answers = named.answer_columns if named else ANSWER_COLUMNS
     level = next((name for name in LEVEL_COLUMNS if name in table.columns), None)
     return Columns(
-        _column(table, settings.question_field, questions, "question"),
-        _column(table, settings.answer_field, answers, "answer"),
+        _column(
+            table,
+            (settings.question_field,) if settings.question_field else questions,
+            "question",
+            _SET.format("question"),
+        ),
+        _column(table, (settings.answer_field,) if settings.answer_field else answers, "answer", _SET.format("answer")),
         level,
     )
 
 
-def _column(table: Table, chosen: str | None, candidates: Sequence[str], what: str) -> str:
-    wanted = (chosen,) if chosen else candidates
+def _column(table: Table, wanted: Sequence[str], what: str, remedy: str) -> str:
     for name in wanted:
         if name in table.columns:
             return name
@@ -152,5 +180,5 @@ def _column(table: Table, chosen: str | None, candidates: Sequence[str], what: s
     hint = f" (did you mean {by_lower[near[0]]!r}?)" if near else ""
     raise ConfigError(
         f"{table.source} has no column for the {what}: looked for {listed(wanted)}; found {listed(table.columns)}{hint}: "
-        f"set task.{what}_field to the column's name"
+        f"{remedy}"
     )

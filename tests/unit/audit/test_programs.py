@@ -65,6 +65,12 @@ def test_a_field_that_is_not_there_is_named_with_the_nearest(tmp_path):
         programs(tmp_path, DOUBLE | {"good": None}, field="good")
 
 
+def test_a_task_that_cannot_be_reached_is_replaced_by_a_file(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(DataError, match=r"openai_humaneval' .*: give a file of the same shape: --task FILE$"):
+        open_programs("humaneval", key="--task", allows_names=True)
+
+
 def test_a_row_is_chosen_by_its_number_or_its_name(tmp_path):
     other = DOUBLE | {"id": "other", "prompt": "Another."}
     (table,) = tables(file_of(tmp_path, DOUBLE, other))

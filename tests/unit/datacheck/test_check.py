@@ -4,7 +4,7 @@ import pytest
 
 from agon.config import Settings, TaskSettings
 from agon.datacheck.check import check_data
-from agon.errors import DataError
+from agon.errors import ConfigError, DataError
 
 LONG = "Tom has {} marbles and buys seven more every day of the week except on Sunday; how many has he after {} weeks?"
 
@@ -23,10 +23,10 @@ def rows(count, start=0):
     return [{"question": f"What is {n} + 1?", "answer": n + 1} for n in range(start, start + count)]
 
 
-def check(path, *, against=None, count_tokens=None, **task):
+def check(path, *, against=None, columns=(), count_tokens=None, **task):
     settings = Settings(task=TaskSettings(**{"name": "custom", "path": path, **task}))
     sets = {name: TaskSettings(name="custom", path=name) for name in against or ()}
-    return check_data(settings, against=sets, count_tokens=count_tokens)
+    return check_data(settings, against=sets, question_columns=columns, count_tokens=count_tokens)
 
 
 def found(report):
@@ -124,8 +124,34 @@ def test_planted_copies_of_an_evaluation_set_are_found_with_both_texts(write):
 
 
 def test_an_evaluation_set_without_a_problem_is_refused(write):
-    with pytest.raises(DataError, match=r"no problem to compare with; row 1: 'answer' is None"):
-        check(write(rows(3)), against=[write([{"question": "x", "answer": None}], "e.jsonl")])
+    with pytest.raises(DataError, match=r"no problem to compare with; row 1: 'question' is None"):
+        check(write(rows(3)), against=[write([{"question": None, "answer": 1}], "e.jsonl")])
+
+
+def test_an_evaluation_set_needs_nothing_but_its_questions(write):
+    questions = [{"problem": "what is 1 + 1?"}, {"problem": "What is 9 + 9?", "answer": None}]
+    report = check(write(rows(3)), against=[write(questions, "e.jsonl")])
+    assert found(report) == [("leak", 2, 1)]
+    with pytest.raises(ConfigError, match=r"found Frage: name it with --against-question"):
+        check(write(rows(3)), against=[write([{"Frage": "What is 2 + 1?"}], "f.jsonl")])
+    report = check(write(rows(3)), against=[str(write([{"Frage": "What is 2 + 1?"}], "f.jsonl"))], columns=["Frage"])
+    assert found(report) == [("leak", 3, 1)]
+
+
+def test_an_evaluation_set_of_programs_is_known_by_its_columns(write):
+    programs = [
+        {"prompt": f"Add {n}.", "test_list": [f"assert f(1) == {n + 1}"], "code": f"f = lambda x: x + {n}"}
+        for n in range(4)
+    ]
+    report = check(write(programs), verifier="code", answer_style="code", against=[write(programs[2:3], "e.jsonl")])
+    assert found(report) == [("leak", 3, 1)]
+
+
+def test_an_evaluation_set_that_cannot_be_reached_is_replaced_by_a_file(write, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    settings = Settings(task=TaskSettings(name="custom", path=write(rows(3))))
+    with pytest.raises(DataError, match=r"openai_humaneval.*: give a local file in place of the name: --against FILE"):
+        check_data(settings, against={"humaneval": TaskSettings(name="humaneval")})
 
 
 def test_guessable_and_dominant_answers_are_told_with_their_share(write):
