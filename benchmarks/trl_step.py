@@ -52,7 +52,7 @@ class Workload:
         return self.num_problems * self.group_size
 
     def new_tokens(self, stage: int) -> list[int]:
-        cap = self.warm_cap if self.warm_cap and stage < 2 else self.cap
+        cap = min(self.cap, self.warm_cap) if self.warm_cap and stage < 2 else self.cap
         if self.lengths == "uniform":
             return [cap] * self.num_rows
         draw = np.random.default_rng((1, stage)).lognormal(np.log(self.mean) - 0.6**2 / 2, 0.6, self.num_rows)

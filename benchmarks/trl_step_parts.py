@@ -175,12 +175,60 @@ def theirs(
     os.environ |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_FLASHINFER_SAMPLER": "0"}
     sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
     import trl_agon
-    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from transformers import AutoModelForCausalLM, AutoTokenizer
 
     has_gpu, own = torch.cuda.is_available(), settings.train
     dtype = torch.bfloat16 if has_gpu else torch.float32
     model = AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype).to("cuda" if has_gpu else "cpu")
-    stamps, tokens, generating = Stamps("trl"), list[int](), list[float]()
+    stamps, rollouts = Stamps("trl"), TimedRollouts(work)
+    steps = [problems_of_step(problems, n, per_step=own.problems_per_step, seed=own.seed) for n in range(own.steps)]
+    more: dict[str, Any] = {}
+    if has_gpu and not options.tiny:
+        more |= {"use_vllm": True, "vllm_mode": "colocate", "vllm_gpu_memory_utilization": 0.4}
+        more["vllm_max_model_length"] = work.challenge_prompt + work.cap
+    if options.trl_keeps_activations:
+        more["gradient_checkpointing"] = False
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = trl_agon.make_trainer(
+            trl_agon.two_adapters(model, settings.adapter),
+            AutoTokenizer.from_pretrained(options.model),
+            [problem.id for chosen in steps for problem in 2 * chosen],
+            settings,
+            rollouts.sample,
+            output_dir=folder,
+            rows_at_once=options.trl_rows,
+            **more,
+        )
+        trainer.add_callback(every_second_step(stamps))
+        force_vllm_lengths(trainer, work) if trainer.use_vllm else force_transformers_lengths(trainer, work)
+        trainer.train()
+    return stamps.result(options.steps, {"generate_s": by_twos(rollouts.seconds)}, by_twos(rollouts.tokens))
+
+
+class TimedRollouts:
+    """Asks with made-up prompts and says that half of each group is right; notes how long sampling took."""
+
+    def __init__(self, work: Workload) -> None:
+        self.work, self.seconds, self.tokens = work, list[float](), list[int]()
+
+    def sample(self, ids: list[str], trainer: Any) -> dict[str, Any]:
+        numbers = [int(id_) for id_ in ids]
+        if trainer.state.global_step % 2:
+            size = self.work.group_size
+            prompts = [self.work.challenge_ids(number, row % size) for row, number in enumerate(numbers)]
+        else:
+            prompts = [self.work.draft_prompt(number) for number in numbers]
+        started = time.perf_counter()
+        sampled, logprobs = trainer._generate_single_turn(prompts, None, {}, trainer.num_generations)
+        self.seconds.append(time.perf_counter() - started)
+        self.tokens.append(sum(map(len, sampled)))
+        nothing = [0.0] * len(ids)
+        earned = {"correctness": [float(row % 2) for row in range(len(ids))], "form": nothing, "conversion": nothing}
+        return {"prompt_ids": prompts, "completion_ids": sampled, "logprobs": logprobs, **earned}
+
+
+def every_second_step(stamps: Stamps) -> Any:
+    from transformers import TrainerCallback
 
     class EverySecondStep(TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
@@ -190,47 +238,7 @@ def theirs(
             if state.global_step % 2 == 0:
                 stamps.add()
 
-    def rollout(ids: list[str], trainer: Any) -> dict[str, Any]:
-        stage = trainer.state.global_step
-        numbers = [int(id_) for id_ in ids]
-        if stage % 2:
-            prompts = [work.challenge_ids(number, row % work.group_size) for row, number in enumerate(numbers)]
-        else:
-            prompts = [work.draft_prompt(number) for number in numbers]
-        started = time.perf_counter()
-        sampled, logprobs = trainer._generate_single_turn(prompts, None, {}, trainer.num_generations)
-        generating.append(time.perf_counter() - started)
-        tokens.append(sum(map(len, sampled)))
-        right = [float(row % 2) for row in range(len(ids))]
-        nothing = [0.0] * len(ids)
-        earned = {"correctness": right, "form": nothing, "conversion": nothing}
-        return {"prompt_ids": prompts, "completion_ids": sampled, "logprobs": logprobs, **earned}
-
-    steps = (
-        problems_of_step(problems, step, per_step=own.problems_per_step, seed=own.seed) for step in range(own.steps)
-    )
-    vllm = {
-        "use_vllm": True,
-        "vllm_mode": "colocate",
-        "vllm_gpu_memory_utilization": 0.4,
-        "vllm_max_model_length": work.challenge_prompt + work.cap,
-    }
-    with tempfile.TemporaryDirectory() as folder:
-        trainer = trl_agon.make_trainer(
-            trl_agon.two_adapters(model, settings.adapter),
-            AutoTokenizer.from_pretrained(options.model),
-            [problem.id for chosen in steps for problem in 2 * chosen],
-            settings,
-            rollout,
-            output_dir=folder,
-            rows_at_once=options.trl_rows,
-            **(vllm if has_gpu and not options.tiny else {}),
-            **({"gradient_checkpointing": False} if options.trl_keeps_activations else {}),
-        )
-        trainer.add_callback(EverySecondStep())
-        force_vllm_lengths(trainer, work) if trainer.use_vllm else force_transformers_lengths(trainer, work)
-        trainer.train()
-    return stamps.result(options.steps, {"generate_s": by_twos(generating)}, by_twos(tokens))
+    return EverySecondStep()
 
 
 def force_vllm_lengths(trainer: Any, work: Workload) -> None:

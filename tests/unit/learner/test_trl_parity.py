@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -79,27 +80,7 @@ def make_trainer(make_base, tmp_path, monkeypatch) -> Callable[..., GRPOTrainer]
         lora = LoraConfig(r=4, lora_alpha=8, target_modules="all-linear", task_type="CAUSAL_LM")
         model = PeftModel(make_base().model, lora, adapter_name="A")
         take_over(model, pair)
-        own = GRPOConfig(
-            output_dir=str(tmp_path),
-            max_steps=1,
-            per_device_train_batch_size=rows_at_once,
-            gradient_accumulation_steps=NUM_ROWS // rows_at_once,
-            num_generations=GROUP_SIZE,
-            shuffle_dataset=False,
-            max_completion_length=MAX_COMPLETION,
-            temperature=TEMPERATURE,
-            max_grad_norm=0.0,
-            vllm_importance_sampling_mode="token_truncate",
-            vllm_importance_sampling_clip_max=2.0,
-            bf16=False,
-            gradient_checkpointing=False,
-            dataloader_pin_memory=False,
-            report_to="none",
-            disable_tqdm=True,
-            save_strategy="no",
-            logging_strategy="no",
-            **config,
-        )
+        own = make_config(tmp_path, rows_at_once=rows_at_once, **config)
         trainer = GRPOTrainer(
             model,
             lambda earned, **_: earned,
@@ -114,6 +95,30 @@ def make_trainer(make_base, tmp_path, monkeypatch) -> Callable[..., GRPOTrainer]
         return trainer
 
     return make
+
+
+def make_config(folder: Path, *, rows_at_once: int, **config: Any) -> GRPOConfig:
+    return GRPOConfig(
+        output_dir=str(folder),
+        max_steps=1,
+        per_device_train_batch_size=rows_at_once,
+        gradient_accumulation_steps=NUM_ROWS // rows_at_once,
+        num_generations=GROUP_SIZE,
+        shuffle_dataset=False,
+        max_completion_length=MAX_COMPLETION,
+        temperature=TEMPERATURE,
+        max_grad_norm=0.0,
+        vllm_importance_sampling_mode="token_truncate",
+        vllm_importance_sampling_clip_max=2.0,
+        bf16=False,
+        gradient_checkpointing=False,
+        dataloader_pin_memory=False,
+        report_to="none",
+        disable_tqdm=True,
+        save_strategy="no",
+        logging_strategy="no",
+        **config,
+    )
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
