@@ -80,6 +80,58 @@ def test_a_data_set_that_cannot_be_used_is_named(agon, tmp_path, capsys, rows, w
     assert not (tmp_path / "run").exists()
 
 
+@pytest.fixture
+def without_models(monkeypatch):
+    def refused(*args, **kwargs):
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("agon.match.session.load_base", refused)
+
+
+def test_a_test_split_alone_is_not_trained_on(agon, tmp_path, capsys, without_models):
+    path = tmp_path / "math500.jsonl"
+    path.write_text("".join(json.dumps({"problem": f"{n} + 1", "answer": n + 1}) + "\n" for n in range(9)))
+    words = ["train", "quickstart-agon", "--out", tmp_path / "run", "--set", "task.name=math500"]
+    assert agon(*words, "--set", f"task.path={json.dumps(str(path))}") == 1
+    assert "task math500 has a test split alone" in capsys.readouterr().err
+    path.write_text(
+        json.dumps({"problem": "x", "answer": 1}) + "\n" + json.dumps({"problem": "y", "answer": "see figure"})
+    )
+    words = ["train", "quickstart-agon", "--out", tmp_path / "run", "--set", "task.name=custom"]
+    assert (
+        agon(
+            *words,
+            "--set",
+            f"task.path={json.dumps(str(path))}",
+            "--set",
+            "task.test_share=0.99",
+            "--set",
+            "task.dev_share=0",
+        )
+        == 1
+    )
+    said = capsys.readouterr().err
+    assert "no training problem left (1 in the test split; 1 dropped, the last one because of row 2 of " in said
+    assert "'see figure'" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "the development split of custom is empty: choose with --direction a-b or b-a\n"),
+        (["--split", "dev", "--direction", "a-b"], 1, "the dev split of custom is empty"),
+        (["--protocol", "single", "--direction", "a-b"], 2, "choose with --adapter"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused_before_a_model_is_loaded(
+    agon, trained, tmp_path, capsys, without_models, words, code, said
+):
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps({"question": f"{n} + 1", "answer": n + 1}) + "\n" for n in range(9)))
+    assert agon("eval", trained, "--task", path, *words) == code
+    assert said in capsys.readouterr().err
+
+
 def test_an_occupied_folder_is_not_written_into(agon, trained, capsys):
     assert agon("train", "quickstart-agon", "--out", trained) == 1
     assert "--resume" in _one_line(capsys)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from agon.records import CODE_TASKS, PROTOCOLS
 
 if TYPE_CHECKING:
     from agon.evaluation.load import Opened
+    from agon.evaluation.request import Wish
 
 # What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
 _NOT_OF_THE_DATA = frozenset({"wording", "answer_style", "max_prompt_tokens"})
@@ -66,11 +68,6 @@ def evaluate(options: Namespace) -> int:
 
     if options.label is not None:
         check_label(options.label)
-    run, opened = _open_subject(options)
-    if run is None and options.label is not None:
-        raise ConfigError(
-            "--label names a file in a run folder, but a base model has none: leave it out, and keep --json"
-        )
     wish = Wish(
         protocol=options.protocol,
         direction=options.direction,
@@ -79,6 +76,11 @@ def evaluate(options: Namespace) -> int:
         split=options.split,
         label=options.label,
     )
+    run, opened = _open_subject(options, wish)
+    if run is None and options.label is not None:
+        raise ConfigError(
+            "--label names a file in a run folder, but a base model has none: leave it out, and keep --json"
+        )
     with opened.session, EvaluationProgress() as progress:
         evaluated = measure(opened, wish, progress=progress.update)
     if run is not None:
@@ -91,8 +93,9 @@ def evaluate(options: Namespace) -> int:
     return 0
 
 
-def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
+def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
     from agon.evaluation.load import open_base, open_run
+    from agon.evaluation.request import check_ahead
     from agon.recipe import settings_from
     from agon.runs.manifest import folder_kind
     from agon.runs.parent import default_run
@@ -103,18 +106,22 @@ def _open_subject(options: Namespace) -> tuple[Path | None, Opened]:
     path = Path(options.subject)
     if folder_kind(path) is not None:
         run = default_run(path)
-        return run, open_run(run, tuple(overrides), step=options.checkpoint)
+        return run, open_run(
+            run, tuple(overrides), step=options.checkpoint, check=partial(check_ahead, wish, is_trained=True)
+        )
+    check = partial(check_ahead, wish, is_trained=False)
     if options.checkpoint is not None:
         raise RunError(f"--checkpoint was given, but {path} is not a run folder: leave it out for a base model")
     if options.subject == QUICKSTART:
-        return None, open_base(settings_of("quickstart-agon", overrides))
+        return None, open_base(settings_of("quickstart-agon", overrides), check=check)
     if not path.exists() and (path.parts[0] in ("runs", ".", "..") or path.is_absolute() or len(path.parts) > 2):
         raise RunError(f"{path} does not exist: give the --out folder of an `agon train`, a model folder or a Hub name")
     if options.task is None:
         raise ConfigError(
             f"{options.subject} is no run folder; to measure it as a base model, say on what with --task NAME|PATH"
         )
-    return None, open_base(settings_from({"model": {"base": options.subject}}, overrides, source="agon eval"))
+    settings = settings_from({"model": {"base": options.subject}}, overrides, source="agon eval")
+    return None, open_base(settings, check=check)
 
 
 def _task_overrides(task: str | None, chosen: Sequence[str] = ()) -> list[str]:

@@ -67,7 +67,7 @@ def evaluate(
         DataError: there are no problems.
         VerifierError: too large a share of the checks failed.
     """
-    _require_problems(problems, task=subject.task, split=subject.split)
+    require_problems(problems, task=subject.task, split=subject.split)
     lineup = subject.lineup
     matches = _play_all(
         session, problems, lineup, settings=settings, sampling=sampling, stream="evaluate", progress=progress
@@ -96,7 +96,7 @@ def choose_direction(
     Raises:
         DataError: there are no development problems.
     """
-    _require_problems(problems, task=task, split="dev")
+    require_problems(problems, task=task, split="dev")
     scores: dict[Direction, float] = {}
     for direction in DIRECTIONS:
         lineup = lineup_for("cascade", direction=direction)
@@ -177,7 +177,12 @@ def _truncated_share(matches: Sequence[Match]) -> float:
     return _mean([float(attempt.completion.is_truncated) for match in matches for attempt in match.attempts])
 
 
-def _require_problems(problems: Sequence[Problem], *, task: str, split: str) -> None:
+def require_problems(problems: Sequence[Problem], *, task: str, split: str) -> None:
+    """Check that a split has problems.
+
+    Raises:
+        DataError: it has none.
+    """
     if not problems:
         raise DataError(f"the {split} split of {task} is empty: nothing to evaluate; raise task.{split}_share")
 

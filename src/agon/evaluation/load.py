@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -34,7 +35,17 @@ class Opened:
     is_chosen_checkpoint: bool = False
 
 
-def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = None) -> Opened:
+Check = Callable[[Settings, TaskData], None]
+"""What is checked as soon as the problems are there, before a model is loaded; it raises."""
+
+
+def _unchecked(settings: Settings, task: TaskData) -> None:
+    pass
+
+
+def open_run(
+    path: Path, overrides: tuple[str, ...] = (), *, step: int | None = None, check: Check = _unchecked
+) -> Opened:
     """Open a run folder with the adapters of its last whole checkpoint (or of `step`).
 
     Raises:
@@ -43,6 +54,7 @@ def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = 
     settings = settings_from(read_config(path), overrides, source=str(path / "config.json"))
     checkpoint, notes = find_checkpoint(path, step)
     task = load_task(settings.task)
+    check(settings, task)
     session = open_session(settings, checkpoint=checkpoint)
     expected = read_manifest(path).get("hashes", {}).get("data")
     if not overrides and expected not in (None, data_hash(task)):
@@ -52,9 +64,10 @@ def open_run(path: Path, overrides: tuple[str, ...] = (), *, step: int | None = 
     return Opened(session, fitted, settings, checkpoint, said, is_chosen_checkpoint=step is not None)
 
 
-def open_base(settings: Settings) -> Opened:
+def open_base(settings: Settings, *, check: Check = _unchecked) -> Opened:
     """Open the bare base of `settings`, without adapters."""
     task = _readable(load_task(settings.task), settings)
+    check(settings, task)
     session = open_base_session(settings)
     fitted = fit_task(session, task, settings)
     return Opened(session, fitted, settings, notes=_dropped_note(fitted))
@@ -93,7 +106,9 @@ def fit_task(session: Session, task: TaskData, settings: Settings) -> TaskData:
     dropped = list(task.bad_rows)
     limit = settings.task.max_prompt_tokens
     for name, problems in task.splits.items():
-        kept[name], lost = fit_problems(session, problems, settings.rollout, max_prompt_tokens=limit)
+        kept[name], lost = fit_problems(
+            session, problems, settings.rollout, max_prompt_tokens=limit, origins=task.origins
+        )
         dropped += lost
     own = settings.evaluation
     return replace(

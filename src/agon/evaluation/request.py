@@ -6,16 +6,19 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from agon.config import Settings
 from agon.errors import ConfigError
-from agon.evaluation.evaluate import Evaluated, Progress, Subject, choose_direction, evaluate
+from agon.evaluation.evaluate import Evaluated, Progress, Subject, choose_direction, evaluate, require_problems
 from agon.evaluation.load import Opened, sampling_for
 from agon.match.lineups import lineup_for
 from agon.match.session import fit_problems
 from agon.methods.registry import method_named
 from agon.records import Direction, Lineup, Problem
+from agon.tasks.data import TaskData
 
+_DIRECTED = ("cascade", "blind-second")
 _SEVERAL_DRAFTS = {"moa": 1, "majority": 2}
 
 
@@ -31,6 +34,33 @@ class Wish:
     label: str | None = None
 
 
+def check_ahead(wish: Wish, settings: Settings, task: TaskData, *, is_trained: bool) -> None:
+    """Check what needs no model: that the wish does not contradict itself, and that there are problems for it.
+
+    Raises:
+        ConfigError: it does, or the direction cannot be chosen.
+        DataError: there is no problem to measure with.
+    """
+    plan = _plan(wish, settings, is_trained=is_trained)
+    _check_wish(wish, plan)
+    if _chooses_direction(wish, plan) and not task.dev:
+        raise ConfigError(_no_development(task))
+    require_problems(task.test if wish.split == "test" else task.dev, task=task.name, split=wish.split)
+
+
+class _Plan(NamedTuple):
+    protocol: str
+    has_pair: bool
+    is_base: bool
+
+
+def _plan(wish: Wish, settings: Settings, *, is_trained: bool) -> _Plan:
+    method = method_named(settings.train.method) if is_trained else None
+    has_pair = method is not None and len(method.adapters) == 2
+    protocol = wish.protocol or ("cascade" if has_pair else "single")
+    return _Plan(protocol, has_pair, is_base=method is None or wish.adapter == "base")
+
+
 def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> Evaluated:
     """Measure a protocol of a run or a bare base.
 
@@ -40,12 +70,10 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
     Raises:
         ConfigError: the wish contradicts itself, or asks a base or a one-adapter run for a pair.
     """
-    method = method_named(opened.settings.train.method) if opened.checkpoint is not None else None
-    has_pair = method is not None and len(method.adapters) == 2
-    protocol = wish.protocol or ("cascade" if has_pair else "single")
-    is_base = method is None or wish.adapter == "base"
-    _check_wish(wish, protocol, has_pair=has_pair, is_base=is_base)
-    direction, notes = _direction(opened, wish, protocol, is_base=is_base)
+    plan = _plan(wish, opened.settings, is_trained=opened.checkpoint is not None)
+    _check_wish(wish, plan)
+    protocol, is_base = plan.protocol, plan.is_base
+    direction, notes = _direction(opened, wish, plan)
     adapter = None if is_base else (wish.adapter or "a").upper()
     drafts = wish.num_drafts if wish.num_drafts is not None else _SEVERAL_DRAFTS.get(protocol, 1)
     lineup = lineup_for(protocol, direction=direction or "a-b", adapter=adapter, num_drafts=drafts, is_base=is_base)
@@ -106,8 +134,9 @@ def _file_name(source: str) -> str:
     return re.sub(r"[^A-Za-z0-9._]+", "_", Path(source).name)[:40].strip("._") or "custom"
 
 
-def _check_wish(wish: Wish, protocol: str, *, has_pair: bool, is_base: bool) -> None:
-    is_directed = protocol in ("cascade", "blind-second")
+def _check_wish(wish: Wish, plan: _Plan) -> None:
+    protocol, has_pair, is_base = plan
+    is_directed = protocol in _DIRECTED
     if is_directed and not has_pair and not is_base:
         raise ConfigError(
             f"--protocol {protocol} needs two trained adapters, but this run trained one: use self-cascade, moa or majority"
@@ -124,13 +153,22 @@ def _check_wish(wish: Wish, protocol: str, *, has_pair: bool, is_base: bool) -> 
         raise ConfigError("--adapter b was asked for, but this run trained adapter A alone: use --adapter a")
 
 
-def _direction(opened: Opened, wish: Wish, protocol: str, *, is_base: bool) -> tuple[Direction | None, tuple[str, ...]]:
-    if protocol not in ("cascade", "blind-second") or is_base:
+def _chooses_direction(wish: Wish, plan: _Plan) -> bool:
+    return plan.protocol in _DIRECTED and not plan.is_base and wish.direction == "dev"
+
+
+def _no_development(task: TaskData) -> str:
+    raised = "" if task.is_test_alone else ", or raise task.dev_share"
+    return f"the development split of {task.name} is empty: choose with --direction a-b or b-a{raised}"
+
+
+def _direction(opened: Opened, wish: Wish, plan: _Plan) -> tuple[Direction | None, tuple[str, ...]]:
+    if plan.protocol not in _DIRECTED or plan.is_base:
         return None, ()
     if wish.direction != "dev":
         return wish.direction, (f"direction {wish.direction} as asked for",)
     if not opened.task.dev:
-        raise ConfigError("the development split is empty: choose with --direction a-b or b-a, or raise task.dev_share")
+        raise ConfigError(_no_development(opened.task))
     direction, note = choose_direction(
         opened.session,
         opened.task.dev,

@@ -21,7 +21,7 @@ from agon.prompts.summary import summarize
 from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary
 from agon.rollout.engine import Engine
 from agon.seeding import numpy_rng
-from agon.tasks.data import DroppedRow
+from agon.tasks.data import DroppedRow, Origin
 from agon.tasks.loader import drop_long
 from agon.verifiers.base import Verifier
 from agon.verifiers.registry import open_verifiers
@@ -152,8 +152,9 @@ def fit_problems(
     *,
     max_prompt_tokens: int,
     num_summaries: int = 1,
+    origins: Mapping[str, Origin] | None = None,
 ) -> tuple[tuple[Problem, ...], tuple[DroppedRow, ...]]:
-    """Drop the problems whose prompts would not fit, and say which. Nothing is ever cut silently.
+    """Drop the problems whose prompts would not fit, and say which, by their rows where `origins` names these. Nothing is ever cut silently.
 
     A problem fits if its draft prompt has at most `max_prompt_tokens` and leaves room in the context for a draft, and its challenge
     prompt with `num_summaries` of the longest summaries for a challenge.
@@ -179,7 +180,7 @@ def fit_problems(
             f"or max_summary_tokens ({settings.max_summary_tokens})"
         )
     limit = min(max_prompt_tokens, room)
-    return drop_long(problems, lambda problem: len(session.prompts.draft(problem).token_ids), limit)
+    return drop_long(problems, lambda problem: len(session.prompts.draft(problem).token_ids), limit, origins=origins)
 
 
 def _prompt_builder(settings: Settings, base: Base) -> PromptBuilder:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from typing import Any
 
+from agon.errors import DataError
 from agon.tasks.data import TaskData
 
 _SHOWN = 5
@@ -31,6 +32,27 @@ def describe_task(task: TaskData) -> dict[str, Any]:
         "filtered": task.num_filtered,
         "dropped_rows": [{"number": row.number, "reason": row.reason, "source": row.source} for row in task.bad_rows],
     }
+
+
+def require_training_problems(task: TaskData, *, remedy: str = "give more usable rows") -> None:
+    """Check that there is something to train on.
+
+    Raises:
+        DataError: there is not; says where the problems are and why they are not for training.
+    """
+    if task.train:
+        return
+    if task.is_test_alone:
+        instead = "set task.path to problems to train on" if task.name == "custom" else "train on another task"
+        raise DataError(f"task {task.name} has a test split alone ({task.source}), to measure with: {instead}")
+    reasons = [f"{len(problems)} in the {name} split" for name, problems in task.splits.items() if problems]
+    if task.bad_rows:
+        *_, last = task.bad_rows
+        where = "" if last.number is None else f"row {last.number} of {last.source}: "
+        reasons.append(f"{len(task.bad_rows)} dropped, the last one because of {where}{last.reason}")
+    if task.num_filtered:
+        reasons.append(f"{task.num_filtered} filtered by level or as guessable")
+    raise DataError(f"task {task.name} has no training problem left ({'; '.join(reasons)}): {remedy}")
 
 
 def summary_lines(task: TaskData) -> list[str]:

@@ -32,7 +32,7 @@ class Origin(NamedTuple):
 class TaskData:
     """The problems of a task. No problem stands in two splits.
 
-    An evaluation set such as math500 has a test split alone. `bad_rows` could not be used, `num_duplicates` rows said again what
+    An evaluation set such as math500 has a test split alone (`is_test_alone`). `bad_rows` could not be used, `num_duplicates` rows said again what
     an earlier one of the same file says, `num_filtered` were left out by choice (level, yes/no answers). `origins` tells the row of a
     problem by its id; a generated problem has none.
     """
@@ -46,6 +46,7 @@ class TaskData:
     num_filtered: int = 0
     source: str = ""
     origins: Mapping[str, Origin] = field(default_factory=dict[str, Origin])
+    is_test_alone: bool = False
 
     @property
     def splits(self) -> dict[str, tuple[Problem, ...]]:

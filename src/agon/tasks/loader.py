@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -52,13 +52,19 @@ def load_task(settings: TaskSettings) -> TaskData:
         num_filtered=sum(part.num_filtered for part in both),
         source=" + ".join(part.source for part in both),
         origins={id_: Origin(number, part.source) for part in both for id_, number in part.row_of.items()},
+        is_test_alone=main is None,
     )
 
 
 def drop_long(
-    problems: Sequence[Problem], count_tokens: Callable[[Problem], int], limit: int
+    problems: Sequence[Problem],
+    count_tokens: Callable[[Problem], int],
+    limit: int,
+    *,
+    origins: Mapping[str, Origin] | None = None,
 ) -> tuple[tuple[Problem, ...], tuple[DroppedRow, ...]]:
-    """Part the problems whose prompt has more than `limit` tokens from the others, and say which they are.
+    """Part the problems whose prompt has more than `limit` tokens from the others, and say which they are: by their rows, where
+    `origins` names these.
 
     Units: tokens, as `count_tokens` counts them.
     """
@@ -70,7 +76,10 @@ def drop_long(
             kept.append(problem)
         else:
             reason = f"the prompt of problem {problem.id} has {num_tokens} tokens, and {limit} fit"
-            dropped.append(DroppedRow(None, reason, problem.task))
+            origin = (origins or {}).get(problem.id)
+            dropped.append(
+                DroppedRow(origin.number if origin else None, reason, origin.source if origin else problem.task)
+            )
     return tuple(kept), tuple(dropped)
 
 

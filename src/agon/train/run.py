@@ -10,7 +10,7 @@ from typing import Any
 
 from agon.config import Settings
 from agon.datacheck.golds import drop_unreadable
-from agon.errors import ConfigError, DataError, RunError
+from agon.errors import ConfigError, RunError
 from agon.evaluation.load import find_checkpoint, fit_task
 from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
@@ -21,7 +21,7 @@ from agon.runs.lines import read_lines
 from agon.runs.manifest import read_config, read_manifest, write_json
 from agon.runs.parent import require_empty
 from agon.runs.space import require_free_bytes, require_writable
-from agon.tasks.account import data_hash, describe_task, summary_lines
+from agon.tasks.account import data_hash, describe_task, require_training_problems, summary_lines
 from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
 from agon.train.interrupt import StopRequest
@@ -106,10 +106,10 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
     loaded = load_task(settings.task)
     # A gold that cannot be read would make every answer to it wrong.
     readable = drop_unreadable(loaded, settings.verifier)
+    require_training_problems(readable)
     session = stack.enter_context(open_session(settings, problems=readable.train, checkpoint=checkpoint))
     task = fit_task(session, readable, settings)
-    if not task.train:
-        raise DataError(f"task {task.name} has no training problem left: {len(task.bad_rows)} rows were dropped")
+    require_training_problems(task, remedy="raise task.max_prompt_tokens, or lower the caps of rollout")
     if settings.train.problems_per_step > len(task.train):
         raise ConfigError(
             f"train.problems_per_step is {settings.train.problems_per_step}, but the task has {len(task.train)} training "

@@ -1,6 +1,7 @@
 import json
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from agon.config import TaskSettings
 from agon.errors import ConfigError, DataError
 from agon.records import Problem
 from agon.tasks import hub
+from agon.tasks.account import summary_lines
 from agon.tasks.loader import drop_long, load_task
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data"
@@ -265,6 +267,16 @@ def test_long_prompts_are_dropped_and_named():
     kept, dropped = drop_long(problems, lambda problem: len(problem.question), 5)
     assert [problem.id for problem in kept] == ["3", "5"]
     assert [row.reason for row in dropped] == ["the prompt of problem 7 has 7 tokens, and 5 fit"]
+
+
+def test_a_long_prompt_is_named_by_its_row(write):
+    data = load(write(rows(9)))
+    (problem, *_) = data.train
+    _, (dropped,) = drop_long([problem], lambda problem: 9, 8, origins=data.origins)
+    # question n of rows() stands in row n + 1
+    assert problem.question == f"What is {dropped.number - 1} + 1?"
+    (line,) = [line for line in summary_lines(replace(data, bad_rows=(dropped,))) if "dropped" in line]
+    assert line == f"  dropped: row {dropped.number} of {data.source}: {dropped.reason}"
 
 
 def test_a_prompt_of_one_token_too_many_and_a_megabyte_long_one_are_named_alike():
