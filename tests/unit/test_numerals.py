@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agon.numerals import Number, only_number, read_number, same_number
+from agon.numerals import Number, only_number, read_number, rounding_error, same_number
 
 
 @pytest.mark.parametrize(
@@ -179,3 +179,63 @@ def test_a_fraction_in_latex_is_itself(value):
 def test_no_text_raises(text):
     read_number(text)
     only_number(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5!",
+        "5 !",
+        "negative 5",
+        "minus 5",
+        "at least 5",
+        "more than 5",
+        "up to 5",
+        "twice 5",
+        "half of 5",
+        "the square root of 5",
+        "log 5",
+        "5 factorial",
+        "5 squared",
+        "5 halves",
+        "a multiple of 5",
+        "never 5",
+        "5 is not the answer",
+        "not: 5",
+        "one of 5",
+        "out of 5",
+        "before 5",
+        "5m",
+        "5 dozen",
+    ],
+)
+def test_a_word_or_sign_that_changes_a_number_leaves_none(text):
+    assert only_number(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a total of 5 apples", 5),
+        ("the least common multiple is 5", 5),
+        ("5 million dollars", 5_000_000),
+        ("1.5 thousand", 1500),
+    ],
+)
+def test_a_word_that_describes_a_number_leaves_it_as_it_is(text, value):
+    number = only_number(text)
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(
+    ("rounded", "digits", "error"),
+    [
+        ("0.66666667", 8, "5e-9"),
+        ("1.41421356", 9, "5e-9"),
+        ("0.6666666666666666", 16, "1e-16"),
+        ("123456.78", 8, "5e-3"),
+    ],
+)
+def test_a_rounded_number_is_off_by_half_a_unit_in_its_last_place_and_a_double_by_one(rounded, digits, error):
+    assert rounding_error(Fraction(rounded), digits) == Fraction(error)

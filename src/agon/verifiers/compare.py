@@ -16,6 +16,7 @@ import sympy
 
 from agon.numerals import MIN_ROUNDED_DIGITS, only_number, read_number, same_number
 from agon.verifiers.letters import letter_chosen, renamed
+from agon.verifiers.notation import says_that_matrices_commute
 from agon.verifiers.reading import readings
 from agon.verifiers.sets import is_same_whole
 from agon.verifiers.shape import (
@@ -42,11 +43,14 @@ class Comparison(NamedTuple):
 _WARM_UP = ((r"x^2+2x+1", r"(x+1)^2"), (r"-2 < x \le 7", r"(-2, 7]"), (r"\frac{\sqrt{3}}{2}", r"\sin 60^\circ"))
 _DEGREE = re.compile(r"\^\s?\{?\s?\\circ\s?\}?")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
-_FUNCTION = re.compile(r"\\?([A-Za-z]+)\s?\(\s?([A-Za-z])\s?\)")
-_VARIABLE = re.compile(r"\\?(?:[A-Za-z]|(?<=\\)[A-Za-z]+)(?:_\{?\w{1,3}\}?)?|\\?[A-Za-z]\s?\(\s?\w{1,3}\s?\)")
+_FUNCTION = re.compile(r"\\?([A-Za-z]+'{0,9})\s?\(\s?([A-Za-z])\s?\)")
+_VARIABLE = re.compile(
+    r"\\?(?:[A-Za-z]|(?<=\\)[A-Za-z]+)'{0,9}(?:_\{?\w{1,3}\}?)?|\\?[A-Za-z]'{0,9}\s?\(\s?\w{1,3}\s?\)"
+)
 _PROSE = re.compile(r"[\w\s.,:!'$€£%°²³-]+(?<!_)")
-# A single letter may be a variable.
-_HEDGE = re.compile(r"\b(?i:or|and|not|either|maybe|perhaps|between)\b|\b[b-zB-HJ-Z]\b|(?i:n't)\b|_")
+# A single letter may be a variable, unless it stands apart and abbreviates a unit.
+_HEDGE = re.compile(r"\b[b-zB-HJ-Z]\b|_")
+_LETTER_UNIT = re.compile(r"(?<=\d) [mghslLNJWV](?![\w^²³-])")
 
 
 def warm_up() -> None:
@@ -61,6 +65,8 @@ def compare(gold: str, answer: str) -> Comparison:
         return Comparison("correct", "same text")
     if is_words(gold):
         return Comparison("wrong", "other words")
+    if says_that_matrices_commute(gold):
+        return Comparison("wrong", "another order")
     bases = number_in_base(gold), number_in_base(answer)
     if bases[1]:
         shown = f"is {bases[1][0]} in base {bases[1][1]}"
@@ -255,9 +261,9 @@ def _is_rounded(gold: str, answer: str, wanted: Any, found: Any) -> bool:
 
 def _is_one_number_in_words(gold: str, answer: str) -> bool:
     """Whether the gold answer is a number and the answer the same one with words around it."""
-    if not _PROSE.fullmatch(answer) or _HEDGE.search(answer):
+    if not _PROSE.fullmatch(answer) or _HEDGE.search(_LETTER_UNIT.sub("", answer)):
         return False
-    wanted, found = read_number(gold), only_number(answer)
+    wanted, found = read_number(split_unit(latex_spelling(gold))[0]), only_number(answer)
     return bool(wanted and found and same_number(wanted, found))
 
 

@@ -14,6 +14,7 @@ from agon.numerals import read_number, same_number
 from agon.records import Verdict
 from agon.verifiers.pool import Reply, WorkerPool, module_command
 from agon.verifiers.spelling import MAX_CHARS, is_same_text, is_words
+from agon.verifiers.units import have_other_units
 
 _MAX_REMEMBERED = 50_000
 _SURE = ("correct", "wrong", "unparsed")
@@ -83,6 +84,8 @@ def check_plainly(gold: str, answer: str) -> Verdict | None:
         return Verdict("correct", 1.0, "same text", answer, gold)
     if is_words(gold):
         return Verdict("wrong", 0.0, "other words", answer, gold)
+    if have_other_units(gold, answer):
+        return Verdict("wrong", 0.0, "another unit", answer, gold)
     first, second = read_number(gold), read_number(answer)
     if first is None or second is None:
         return None

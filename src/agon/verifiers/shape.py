@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from agon.numerals import denies
+
 Kind = Literal["value", "list", "tuple", "interval", "matrix"]
 
 # More parts than any answer has: a longer list is compared as one value, and that fails.
@@ -38,8 +40,26 @@ _OPENINGS, _CLOSINGS = ("(", "[", "{", r"\{", r"\langle"), (")", "]", "}", r"\}"
 _INNER_AND = re.compile(r"(\\(?:text|mathrm|mbox)\s?\{)([^{}]{0,80}?)\s\b(and|or)\b\s?([^{}]{0,80})\}")
 _NAME = re.compile(
     r"(?:\\angle\s?|\\)?[A-Za-z]+'{0,2}(?:_(?:\{[^{}]{1,20}\}|\w))?(?:\s?\(\s?[^()=]{1,20}\))?"
-    r"|\\(?:text|mathrm)\s?\{[^{}]{1,60}\}(?:_(?:\{[^{}]{1,20}\}|\w))?|\(\s?[^()=]{1,60}(?:\([^()=]{1,20}\)[^()=]{0,20}){0,4}\)"
+    r"|\\(?:text|mathrm)\s?\{[^{}]{1,60}\}(?:_(?:\{[^{}]{1,20}\}|\w))?|\(\s?[^()=,]{1,60}(?:\([^()=]{1,20}\)[^()=,]{0,20}){0,4},[^()=]{1,60}(?:\([^()=]{1,20}\)[^()=]{0,20}){0,4}\)"
     r"|[A-Za-z][A-Za-z ]{0,60}"
+)
+# `\ln x = 5` and `-x = 5` are conditions on x: what has the value 5 is no x.
+_OPERATION = re.compile(
+    r"\\?(?:ln|log|lg|exp|sqrt|cbrt|abs|sin|cos|tan|cot|sec|csc|arc[a-z]+|sinh|cosh|tanh|floor|ceil|neg|sgn)(?![A-Za-z])"
+)
+_NUMERIC = re.compile(r"\\(?:[dt]?frac|sqrt|cdot|times|div|pi|binom|left|right|circ|pm|text\s?\{[^{}]*\})(?![A-Za-z])")
+_DERIVED = re.compile(r"[a-z]'{1,2}(?!'|\s?\()")
+# What is named by a formula: at least two names joined, or one in marks that no number has (`|AB|`, `[ABC]`, `\cos A`).
+_NAMED_PART = (
+    r"\\(?:angle|triangle|vec|overline|widehat|hat|bar|mathbf|text|mathrm|operatorname|mathbb|mathcal)(?![A-Za-z])\s?"
+)
+_MARKED = re.compile(
+    rf"m?(?:{_NAMED_PART})+\s?\{{?[A-Za-z ]{{1,60}}\}}?|\[[A-Z]{{2,8}}\]|[A-Z]\s?\[[A-Z]\]|\|[A-Z]{{2}}\||"
+    rf"(?:\\\||\|)\s?{_NAMED_PART}\{{?[A-Za-z]+\}}?\s?(?:\\\||\|)|"
+    r"\\(?:sin|cos|tan|cot|sec|csc)\s?\(?(?:\\angle\s?)?(?:[A-Z]{1,3}|\\(?:theta|alpha|beta|gamma|phi))\)?"
+)
+_JOINED = re.compile(
+    r"(?:[A-Za-z\s(){}+\-*/|:,']|\\(?:[dt]?frac|cdot|times|gcd|max|min|det|dim|deg|alpha|beta|gamma|theta)(?![A-Za-z]))+"
 )
 _LETTER = re.compile(r"[A-Za-z]")
 _MEMBER = re.compile(r"\s?[A-Za-z]\s?\\in(?![A-Za-z])\s?")
@@ -97,14 +117,22 @@ def is_equation(text: str) -> bool:
 def stated_value(equation: str) -> str | None:
     """Return the last side of an equation that states a value (`12+25 = 37`, `AB = 5`, `a+b = 256+37 = 293`).
 
-    None if it is a condition: its first side mixes letters and digits (`2x = 4`), or letters come to zero (`ax+b = 0`).
+    None if it is a condition on something else: its first side mixes letters and digits (`2x = 4`), is made of one letter
+    (`-x = 4`, `x^2 = 4`), or letters come to zero (`ax+b = 0`).
     """
     sides = equation_sides(equation)
     if sides is None:
         return None
-    first = re.sub(r"\\[A-Za-z]+|[_^]\{?\w+\}?", "", sides[0])
-    has_letters, has_digits = re.search(r"[A-Za-z]", first), re.search(r"\d", first)
-    is_condition = has_letters and (has_digits or sides[-1] == "0") and len(sides) == 2
+    if denies(sides[0]):
+        return None
+    if not re.search(r"[A-Za-z]", _NUMERIC.sub("", sides[0])):
+        return sides[-1]
+    if _MARKED.fullmatch(sides[0]):
+        return sides[-1]
+    first = re.sub(r"_\{?\w+\}?|\^(?:\d|\{\d{1,3}\})", "", sides[0])
+    names = set(re.findall(r"(?:\\[A-Za-z]+|[A-Za-z])(?:_\{?\w+\}?)?", _NUMERIC.sub("", sides[0])))
+    is_named = len(names) > 1 and not first.lstrip().startswith("-") and _JOINED.fullmatch(first)
+    is_condition = not is_named or _OPERATION.match(first) or (sides[-1] == "0" and len(sides) == 2)
     return None if is_condition else sides[-1]
 
 
@@ -152,12 +180,17 @@ def _split_name(text: str) -> tuple[str, str]:
     r"""The name that an answer gives to its value (`x = 5`, `f(x) = …`, `x \in …`, `Maximum: 5`), or none."""
     if match := _MEMBER.match(text):
         return "", text[match.end() :]
-    if match := _LABEL.match(text):
+    if (match := _LABEL.match(text)) and not denies(match[1]):
         return match[1].strip(), text[match.end() :]
     sides = equation_sides(text)
     if sides is None or not all(sides):
         return "", text
-    if _NAME.fullmatch(sides[0]):
+    if (
+        _NAME.fullmatch(sides[0])
+        and not _OPERATION.match(sides[0])
+        and not denies(sides[0])
+        and not _DERIVED.match(sides[0])
+    ):
         return sides[0], sides[-1]
     # `2 = x` is `x = 2`
     is_turned = len(sides) == 2 and _LETTER.fullmatch(sides[1]) and not re.search(r"[A-Za-z]", sides[0])

@@ -19,12 +19,15 @@ _SIGNS = {
     "β": r"\beta ", "λ": r"\lambda ", "φ": r"\varphi ", "⁄": "/",
     "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅔": r"\frac{2}{3}",
     "\u00a0": " ", "\u2009": r"\,", "\u202f": r"\,", "“": "", "”": "",
+    "¢": r"\text{ cents}",
 }  # fmt: skip
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 _CIRCLED = {chr(0x2460 + i): str(i + 1) for i in range(20)}
 _TRANSLATE = {0xFF01 + i: 0x21 + i for i in range(94)} | {ord(sign): latex for sign, latex in _SIGNS.items()}
 
 _RAISED_RUN = re.compile("[⁰¹²³⁴-⁹]+")
+# `m²` after a number is how people write a unit, `m^2` how they write a formula.
+_METERS = re.compile("(?<=[0-9])\\s?([kcmd]?m)([²³])(?!\\w)")
 _CIRCLED_RUN = re.compile("[①-⑳](?:[\\s,]{0,2}[①-⑳])*")
 # What was escaped once too often (`\\\\frac`); before other letters two backslashes end a row.
 _DOUBLED = re.compile(
@@ -54,6 +57,9 @@ _PERCENT = re.compile(
 )
 _ORDINAL = re.compile(r"(?<=\d)\s?(?:\^\s?\{?\s?)?(?:\\(?:text|mathrm|textrm)\s?\{\s?)?(?:st|nd|rd|th)\b(?:\s?\}){0,2}")
 _DEGREES = re.compile(r"\\degree(?![A-Za-z])|\s?(?:\\(?:text|mathrm)\s?\{)?\s?\bdegrees?\b(?:\s?\})?")
+_TEMPERATURE = re.compile(
+    r"\^\s?\{?\s?\\circ\s?\}?\s?(?:\\(?:text|mathrm)\s?\{\s?)?(?:C|F|Celsius|Fahrenheit)(?![A-Za-z])(?:\s?\})?"
+)
 _ROOT = re.compile(r"√\s?(?:(\d+|[A-Za-z])|(?=[({]))|(?<![A-Za-z\\])sqrt(?=[({])")
 _PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
 _BARE_DENOMINATOR = re.compile(r"(\\[dt]?frac\s?\{[^{}]{1,200}\})\s?([A-Za-z0-9])")
@@ -64,6 +70,9 @@ _CHOICE = re.compile(r"\(?([A-Z])\)?[.)]?")
 _CHOICE_IN_ANY_CASE = re.compile(_CHOICE.pattern, re.IGNORECASE)
 _CHOSEN = re.compile(r"\(?([A-Z])\)\s?[^()]{1,200}|([A-Z])[.:]\s[^()]{1,200}")
 _SPAN = re.compile(r"\$\$([^$]+)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
+
+_VECTOR = re.compile(r"\\(?:vec|overrightarrow|mathbf|boldsymbol|bm|hat|nabla)(?![A-Za-z])")
+_PRODUCT_SIGN = re.compile(r"\\times(?![A-Za-z])|\\cdot(?![A-Za-z])")
 
 _SYNONYMS = {
     r"\dfrac": r"\frac", r"\tfrac": r"\frac", r"\cfrac": r"\frac", r"\leq": r"\le", r"\leqslant": r"\le", r"\geq": r"\ge",
@@ -104,11 +113,17 @@ def is_same_text(gold: str, answer: str) -> bool:
     """
     first, second = plain_spelling(gold), plain_spelling(answer)
     if not is_words(gold):
-        return same_signs(first) == same_signs(second) != ""
+        is_alike = same_signs(first) == same_signs(second) != ""
+        return is_alike and _products_of_vectors(gold) == _products_of_vectors(answer)
     if choice := _CHOICE.fullmatch(first):
         chosen = _CHOICE_IN_ANY_CASE.fullmatch(second) or _CHOSEN.fullmatch(second)
         return chosen is not None and choice[1] == next(filter(None, chosen.groups())).upper()
     return first.casefold() == second.casefold()
+
+
+def _products_of_vectors(text: str) -> list[str]:
+    """The signs between vectors: a cross product is no scalar product."""
+    return _PRODUCT_SIGN.findall(_in_latex_signs(text)) if _VECTOR.search(text) else []
 
 
 def is_words(text: str) -> bool:
@@ -142,6 +157,7 @@ def latex_spelling(text: str) -> str:
     text = _ungrouped(_GAPS.sub(" ", _NO_GAP.sub("", _GROUPED_LATEX.sub("", text))))
     text = _EXPONENT.sub(r"\1 \\cdot 10^{\2}", _ORDINAL.sub("", text))
     text = _PERCENT.sub(r"\\%", _DEGREES.sub(r"^\\circ ", text))
+    text = _TEMPERATURE.sub(r"^\\circ", text)
     text = _BARE_DENOMINATOR.sub(r"\1{\2}", text)
     text = _SIZES.sub("", text).strip().rstrip("\\").rstrip()
     text = text[:-1].rstrip() if text.endswith((".", ",", ";")) else text
@@ -156,6 +172,7 @@ def number_in_base(text: str) -> tuple[str, int] | None:
 
 
 def _in_latex_signs(text: str) -> str:
+    text = _METERS.sub(lambda unit: rf"\text{{ {unit[1]}}}^{{{_RAISED[unit[2]]}}}", text)
     text = _RAISED_RUN.sub(lambda run: "^{" + "".join(_RAISED[digit] for digit in run.group()) + "}", text)
     text = _CIRCLED_RUN.sub(lambda run: ", ".join(_CIRCLED[sign] for sign in run.group() if sign in _CIRCLED), text)
     text = _HTML.sub(lambda tag: ("^{" if tag[1].lower() == "sup" else "_{") + tag[2] + "}", text)

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import sympy
 from math_verify.grader import get_pct_val, sympy_symbolic_eq, unwrap_fcs
 from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
+
+from agon.numerals import rounding_error
 
 _DIGITS = 40
 _NEAR = sympy.Rational(1, 10**25)
@@ -96,7 +99,8 @@ def is_rounded(exact: Any, rounded: Any, num_digits: int) -> bool:
     value = _number_at(exact, {})
     if value is None or not value:
         return False
-    return bool(abs((value - rounded) / value) <= sympy.Integer(10) ** (1 - num_digits))
+    error = rounding_error(Fraction(int(rounded.p), int(rounded.q)), num_digits)
+    return bool(abs(value - rounded) <= sympy.Rational(error.numerator, error.denominator))
 
 
 def exact_value(value: Any) -> Any:

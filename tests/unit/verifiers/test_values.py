@@ -73,7 +73,7 @@ def test_only_what_is_cheap_is_made_exact():
 
 
 def test_only_what_no_decimal_writes_out_is_rounded():
-    assert is_rounded(sqrt(2), Rational("1.4142135623"), 11)
+    assert is_rounded(sqrt(2), Rational("1.4142135624"), 11)
     assert not is_rounded(sqrt(2), Rational("1.4142135"), 11)
     assert is_rounded(Rational(1, 3), Rational("0.33333333"), 8)
     assert not is_rounded(Rational(1, 8), Rational("0.12500001"), 8)
