@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import ast
 import re
+import unicodedata
 import warnings
+from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
 
@@ -26,6 +28,9 @@ from typing import NamedTuple
 # a model's text outside the sandbox, and even that takes time quadratic in the text at worst; compiling may take exponential time.
 MAX_PARSED_CHARS = 20_000
 MAX_CODE_CHARS = 50_000
+# Python brings every name into its normal form, in time quadratic in a run of combining marks. Unicode's Stream-Safe Text Format
+# (UAX 15) allows 30 in a row: no language comes near.
+MAX_MARKS = 30
 
 PYTHON_TAGS = frozenset({"python", "python3", "py", "py3"})
 _FILE_NAME = "<model text>"
@@ -35,6 +40,7 @@ _TAG = re.compile(r"\{?\.?([A-Za-z][A-Za-z0-9_+#.-]*)\}?")
 _ATTRIBUTES = re.compile(r"(?:\{?\.?([A-Za-z][A-Za-z0-9_+#-]*)\}?)[ \t]+(?:[A-Za-z-]+=|\{).*")
 _FIRST_LINE = re.compile(r"^(?:(?:def|class|import|from|async def)[ \t]|@\w|if __name__)", re.MULTILINE)
 _MAX_STARTS = 8
+_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
 _ACTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
 
 # What Python has to say about a model's text goes nowhere: it is no warning about agon.
@@ -123,6 +129,9 @@ def syntax_fault(text: str) -> str | None:
 
 
 def _parsed(text: str) -> _Parsed:
+    """Parse a model's text. Every text of a model that Python parses outside the sandbox goes through here."""
+    if num_marks := _longest_run_of_marks(text):
+        return _Parsed(None, f"{num_marks:,} combining marks in a row, more than {MAX_MARKS} are not read")
     try:
         return _Parsed(ast.parse(text, _FILE_NAME), "")
     except SyntaxError as error:
@@ -131,6 +140,34 @@ def _parsed(text: str) -> _Parsed:
         return _Parsed(None, f"not a text that Python reads ({error})")
     except (MemoryError, RecursionError):
         return _Parsed(None, "too deeply nested")
+
+
+def _longest_run_of_marks(text: str) -> int:
+    """How many combining marks stand in a row once the text is decomposed; 0 if never more than `MAX_MARKS`."""
+    longest = 0
+    for part in () if text.isascii() else _NON_ASCII.findall(text):
+        run = 0
+        for character in part:
+            leading, trailing, is_mark = _marks(character)
+            longest = max(longest, run + leading)
+            run = run + leading if is_mark else trailing
+    return longest if longest > MAX_MARKS else 0
+
+
+class _Marks(NamedTuple):
+    leading: int
+    trailing: int
+    is_mark: bool
+
+
+@lru_cache(maxsize=4096)
+def _marks(character: str) -> _Marks:
+    """The combining marks of one character: those that it decomposes into at its start and its end, and whether it is no more."""
+    classes = [unicodedata.combining(part) for part in unicodedata.normalize("NFKD", character)]
+    bases = [index for index, kind in enumerate(classes) if kind == 0]
+    if not bases:
+        return _Marks(len(classes), len(classes), is_mark=True)
+    return _Marks(bases[0], len(classes) - 1 - bases[-1], is_mark=False)
 
 
 def _is_idle(statement: ast.stmt) -> bool:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import unicodedata
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agon.code_text import code_blocks, code_spans, extract_code, has_program_form, is_program
+from agon.code_text import MAX_MARKS, code_blocks, code_spans, extract_code, has_program_form, is_program, syntax_fault
 
 FENCE = "```"
+# Marks of the classes 230 and 220; a character that is two marks of the classes 129 and 130; a letter that is a mark of class 8.
+ABOVE, BELOW, TWO_MARKS, VOICED = "\u0300", "\u0316", "\u0f73", "\uff9e"
 PROGRAM = "def f():\n    return 1\n"
 PYTHON = f"{FENCE}python\n{PROGRAM}{FENCE}"
 
@@ -98,10 +101,36 @@ def test_a_fence_shorter_than_the_opening_one_does_not_close_it():
         "print(1)\n" * 3_000,
         "\x00 = 1",
         "x = '\ud800'",
+        pytest.param(f"a{ABOVE * 9_900}{BELOW * 9_900}() b", id="marks in the wrong order"),
+        pytest.param("import a\n" * 8 + f"a{ABOVE * 9_900}{BELOW * 9_900}() b", id="the same from many starts"),
+        pytest.param(f"x = a{TWO_MARKS * 9_900}", id="characters that decompose into marks in the wrong order"),
+        pytest.param(f"x = \u30ab{(VOICED + BELOW) * 9_900}", id="letters that are marks"),
     ],
 )
 def test_what_python_cannot_parse_within_bounds_is_no_program_and_no_crash(text):
     assert extract_code(text) is None
+
+
+@pytest.mark.parametrize("mark", [ABOVE, BELOW, TWO_MARKS, VOICED])
+def test_more_marks_in_a_row_than_any_language_has_are_refused_before_python_sees_them(mark):
+    num_each = len(unicodedata.normalize("NFKD", mark))
+    most = MAX_MARKS // num_each
+    assert syntax_fault(f"x = 'a{mark * most}'") is None
+    fault = syntax_fault(f"x = 'a{mark * (most + 1)}'")
+    assert fault == f"{(most + 1) * num_each} combining marks in a row, more than 30 are not read"
+
+
+def test_marks_are_counted_across_characters_that_only_decompose_into_them():
+    assert syntax_fault(f"x = '{(VOICED + BELOW) * 15}'") is None
+    assert "31 combining marks" in str(syntax_fault(f"x = '{(VOICED + BELOW) * 15}{ABOVE}'"))
+    # the letter with a grave ends in a mark of its own, and the run starts anew behind it
+    assert "31 combining marks" in str(syntax_fault(f"x = '\u00e0{ABOVE * 30}'"))
+    assert syntax_fault(f"x = '{ABOVE * 30}\u00e0{ABOVE * 29}'") is None
+
+
+def test_names_and_texts_in_any_script_are_read():
+    assert is_program("größe = 1")
+    assert is_program(f"# {'例' * 2_000}\nprint('e{ABOVE}{BELOW}')")
 
 
 @given(st.lists(st.sampled_from([FENCE, FENCE + "python", "~~~", "\n", "def f():\n    pass", " ", "x", "`", "\u2028"])))
