@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -38,8 +39,13 @@ class CodeChecker:
         self.refusal = ""
 
     def check(self, jobs: Sequence[Job]) -> list[Verdict]:
-        """Return one verdict for each (problem, program), in order. The same program for the same problem runs once."""
-        distinct = {(problem.id, program): (problem, program) for problem, program in jobs}
+        """Return one verdict for each (problem, program), in order. The same program runs once for the same tests.
+
+        The tests are compared, not the problems' ids: these are made of the question alone.
+        """
+        problems = {id(problem): problem for problem, _ in jobs}
+        tests = {key: json.dumps(dict(problem.details), sort_keys=True) for key, problem in problems.items()}
+        distinct = {(tests[id(problem)], program): (problem, program) for problem, program in jobs}
         verdicts: dict[tuple[str, str], Verdict] = {}
         asked: dict[tuple[str, str], tuple[Any, float]] = {}
         for key, (problem, program) in distinct.items():
@@ -50,7 +56,7 @@ class CodeChecker:
         messages, limits = [message for message, _ in asked.values()], [limit for _, limit in asked.values()]
         replies = self._open_pool().ask(messages, timeouts_s=limits) if messages else []
         verdicts |= {key: self._verdict(key[1], reply) for key, reply in zip(asked, replies, strict=True)}
-        return [verdicts[problem.id, program] for problem, program in jobs]
+        return [verdicts[tests[id(problem)], program] for problem, program in jobs]
 
     def close(self) -> None:
         """End the checking processes, and with them every program."""

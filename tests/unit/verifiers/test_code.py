@@ -97,6 +97,13 @@ def test_the_same_program_runs_once(checker, monkeypatch):
     assert len(asked) == 2
 
 
+def test_problems_with_one_question_and_other_tests_have_verdicts_of_their_own(checker):
+    other = problem(CodeTests(("assert add(1, 2) == 2",), ("add",), num_tests=1), ADD.id)
+    assert (other.id, other.question) == (ADD.id, ADD.question)
+    verdicts = checker.check([(ADD, RIGHT), (other, RIGHT), (ADD, RIGHT)])
+    assert [verdict.outcome for verdict in verdicts] == ["correct", "wrong", "correct"]
+
+
 def test_many_threads_may_check_at_once(checker):
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda number: checker.check([(ADD, f"{RIGHT}  # {number}")])[0].outcome, range(16)))
