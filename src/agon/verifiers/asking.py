@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from agon.program_tests import CodeTests
-from agon.verifiers.assertions import compile_tests, hooks
+from agon.verifiers.assertions import compile_tests, hooks, is_own_fault
 from agon.verifiers.objects import CALL, Book, classes_of
 from agon.verifiers.sandbox.plain import MAX_VALUES, NotPlainError
 
-# These cannot come from what a program returned: the test code itself is at fault.
-_OWN_FAULTS = (NameError, ImportError, SyntaxError)
 _MAX_REASON = 300
 _NESTED = (list, tuple, set, frozenset, dict)
 
@@ -60,20 +58,24 @@ def ask(tests: CodeTests, exchange: Exchange) -> Asked:
         "__name__": "tests",
         **hooks(tally.passed, lambda reason: tally.stop("not held", reason)),
     }
+    # The question's own code comes first: tests use its helpers, and its unfinished function makes way for the program's.
+    given, parts = (tests.shared, tests.prefix), (tests.setup, *tests.pieces)
     try:
-        # The question's own code comes first: tests use its helpers, and its unfinished function makes way for the program's.
-        for part in (tests.shared, tests.prefix):
-            exec(compile_tests(part, "<question>"), namespace)
+        # all of it before the first call: a later SyntaxError is about what a program returned
+        given_codes = [compile_tests(part) for part in given]
+        codes = [compile_tests(part) for part in parts]
+        for code in given_codes:
+            exec(code, namespace)
         if tests.shared:
             exchange = _with_objects(exchange, classes_of(namespace))
         namespace |= {name: _stub(name, tally, exchange) for name in tests.names}
-        for part in (tests.setup, *tests.pieces):
-            exec(compile_tests(part, "<tests>"), namespace)
+        for code in codes:
+            exec(code, namespace)
     except _Stopped:
         pass
     except BaseException as error:  # whatever test code raises
         reason = _in_words(error)
-        if tally.num_calls == 0 or isinstance(error, _OWN_FAULTS):
+        if tally.num_calls == 0 or is_own_fault(error, (*given, *parts)):
             return Asked("broken tests", reason, tally.num_passed)
         return Asked("not held", f"the tests cannot use what was returned ({reason})", tally.num_passed)
     if tally.stopped is not None:

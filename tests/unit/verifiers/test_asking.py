@@ -72,6 +72,11 @@ def test_a_result_that_the_tests_cannot_use_is_not_held():
         ("raise ValueError('oops')", "oops"),
         ("assert f(object())", "argument"),
         ("def f(:", "SyntaxError"),
+        ("assert f(1)\nimport no_such_module", "no_such_module"),
+        ("assert f(1)\nfrom math import no_such_name", "no_such_name"),
+        ("def check(c):\n    other = c(1)\n    assert other == undefined\ncheck(f)", "undefined"),
+        ("def other():\n    undefined = 1\nassert f(1) == undefined", "undefined"),
+        ("assert f(1)\nassert sum(undefined for _ in range(2))", "undefined"),
     ],
 )
 def test_test_code_that_fails_by_itself_is_broken(code, word):
@@ -79,6 +84,38 @@ def test_test_code_that_fails_by_itself_is_broken(code, word):
     result, _ = asked([code], answers)
     assert result.kind == "broken tests"
     assert word in result.reason
+
+
+def test_a_later_piece_that_is_no_python_is_found_before_the_first_call():
+    result, calls = asked(["assert f(1) == 3", "def f(:"], [0])
+    assert (result.kind, calls) == ("broken tests", [])
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "name"),
+    [
+        ("for x in f(1):\n    last = x\nassert last == 3", [], "NameError"),
+        (
+            "def check(c):\n    for x in c(1):\n        last = x\n    assert last == 3\ncheck(f)",
+            [],
+            "UnboundLocalError",
+        ),
+        (
+            "def check(c):\n    for x in c(1):\n        last = x\n    assert (lambda: last)() == 3\ncheck(f)",
+            [],
+            "NameError",
+        ),
+        ("def keep():\n    global kept\n    kept = 1\nif f(1):\n    keep()\nassert kept", 0, "NameError"),
+        ("assert eval(f(1)) == 3", "1+", "SyntaxError"),
+        ("assert eval(f(1)) == 3", "undefined", "NameError"),
+        ("import importlib\nassert importlib.import_module(f(1))", "no_such_module", "ModuleNotFoundError"),
+        ("import pickle\nassert pickle.loads(f(1))", b"cno_such_module\nname\n.", "ModuleNotFoundError"),
+    ],
+)
+def test_what_a_returned_value_makes_of_the_test_code_is_no_fault_of_the_tests(code, answer, name):
+    result, _ = asked([code], [answer])
+    assert result.kind == "not held"
+    assert name in result.reason
 
 
 def test_a_result_too_large_to_cross_equals_only_what_is_as_large(monkeypatch):

@@ -8,7 +8,7 @@ from agon.verifiers.assertions import compile_tests, hooks, shown
 def run(code, **names):
     told = []
     namespace = {**names, **hooks(lambda: told.append("passed"), told.append)}
-    exec(compile_tests(code, "<tests>"), namespace)
+    exec(compile_tests(code), namespace)
     return told
 
 
