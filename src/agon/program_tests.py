@@ -4,18 +4,22 @@
 * `CaseTests`: one function, and what it returns for given arguments.
 * `StdinTests`: a whole program, what it reads and what it prints.
 
-The test code is trusted and never runs in the program's process. Nothing here runs anything.
+The test code is trusted and never runs in the program's process. Nothing here runs it.
 """
 
 from __future__ import annotations
 
+import ast
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 Comparison = Literal["lines", "tokens"]
 COMPARISONS: tuple[Comparison, ...] = ("lines", "tokens")
+_MAY_FAIL = re.compile(r"assert|raise", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,11 @@ def num_tests_of(tests: ProgramTests) -> int | None:
     return tests.num_tests if isinstance(tests, CodeTests) else len(tests.cases)
 
 
+def has_assertions(tests: CodeTests) -> bool:
+    """Whether the test code has an `assert` anywhere, so that a run in which none is made proves nothing."""
+    return any("assert" in _proofs(code) for code in (tests.setup, *tests.pieces))
+
+
 def to_details(tests: ProgramTests) -> dict[str, Any]:
     """Turn tests into what `Problem.details` holds: plain JSON, with nothing in it that is only a default."""
     match tests:
@@ -125,6 +134,8 @@ def fault_of(tests: ProgramTests) -> str | None:
         case CodeTests():
             if not any(piece.strip() for piece in tests.pieces):
                 return "no tests"
+            if tests.num_tests is None and not any(_proofs(code) for code in (tests.setup, *tests.pieces)):
+                return "no tests: the test code asserts nothing"
             return None if tests.names else "the tests call nothing that a program could define"
         case CaseTests():
             return None if tests.cases else "no tests"
@@ -137,6 +148,30 @@ def fault_of(tests: ProgramTests) -> str | None:
             return (
                 None if all(math.isfinite(limit) and limit > 0 for limit in limits) else "a limit that is not positive"
             )
+
+
+@lru_cache(maxsize=256)
+def _proofs(code: str) -> frozenset[str]:
+    """By what test code can fail a program: `assert`, `raise`, or `call` for one that is named like `assert_allclose`."""
+    if not _MAY_FAIL.search(code):
+        return frozenset()
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset({"raise"})  # running it will tell
+    return frozenset(kind for node in nodes if (kind := _proof(node)))
+
+
+def _proof(node: ast.AST) -> str:
+    match node:
+        case ast.Assert():
+            return "assert"
+        case ast.Raise():
+            return "raise"
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name.lower().startswith("assert"):
+            return "call"
+        case _:
+            return ""
 
 
 def _read(details: Mapping[str, Any]) -> ProgramTests:

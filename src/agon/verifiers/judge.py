@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterator, KeysView, ValuesView
 from typing import Any, NamedTuple, Protocol, cast
 
-from agon.program_tests import CaseTests, CodeTests, ProgramTests, StdinTests
+from agon.program_tests import CaseTests, CodeTests, ProgramTests, StdinTests, has_assertions
 from agon.records import Outcome
 from agon.verifiers.assembly import NoProgramError, assemble
 from agon.verifiers.assertions import shown
@@ -146,6 +146,8 @@ def _judge_code(program: str, tests: CodeTests, sandbox: Sandbox, tester: Tester
         case "held":
             if tests.num_tests is not None and end.num_passed != tests.num_tests:
                 return Finding("wrong", f"only {end.num_passed} of {tests.num_tests} tests were reached")
+            if end.num_passed == 0 and has_assertions(tests):
+                return Finding("wrong", "the tests ended before the first assertion")
             num_tests = end.num_passed or end.num_calls
             return Finding("correct", f"all {num_tests} tests passed")
 

@@ -34,6 +34,18 @@ def test_the_first_failing_test_is_told(judged):
     assert judged(f"{READ}print(n + 1)", STDIN) == ("wrong", "test 2 of 2: line 1: expected '6', got '4'")
 
 
+def test_tests_that_made_no_assertion_prove_nothing(judged):
+    every = CodeTests(("for x in f(3):\n    assert x == 3",), ("f",))
+    assert judged("def f(x): return []", every) == ("wrong", "the tests ended before the first assertion")
+    assert judged("def f(x): return [3, 3]", every) == ("correct", "all 2 tests passed")
+
+
+def test_test_code_that_raises_by_itself_counts_its_calls(judged):
+    tests = CodeTests(("if f(1) != 2:\n    raise ValueError\nf(2)",), ("f",))
+    assert judged("def f(x): return 2", tests) == ("correct", "all 2 tests passed")
+    assert judged("def f(x): return 1", tests)[0] == "wrong"
+
+
 def test_without_a_known_number_tests_are_numbered_alone(judged):
     assert judged("def f(x): return 0", CodeTests(DOUBLE.pieces, ("f",))) == ("wrong", "test 1: expected 2, got 0")
 
@@ -94,7 +106,7 @@ def test_text_that_python_cannot_compile_is_unparsed(judged):
     [
         (CodeTests(("assert f(1) == undefined",), ("f",)), "NameError"),
         (CodeTests(("assert True",), ("f",)), "never call the program"),
-        (CodeTests(("x = g(1)",), ("f",)), "NameError"),
+        (CodeTests(("assert g(1)",), ("f",)), "NameError"),
     ],
 )
 def test_tests_that_cannot_run_are_our_own_error(judged, tests, words):

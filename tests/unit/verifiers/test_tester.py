@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import pytest
 
 import agon.verifiers.tester as tester_module
 from agon.program_tests import CodeTests
+from agon.verifiers.sandbox.plain import MAX_DEPTH
 from agon.verifiers.sandbox.records import CallResult, ProgramFailed, SandboxError
 
 ADD = CodeTests(("assert f(1, 2) == 3",), ("f",))
@@ -63,7 +65,7 @@ def test_random_numbers_start_anew_for_every_program(own_tester):
 
 
 def test_a_process_that_dies_is_our_error_and_the_next_program_gets_another(own_tester):
-    end = own_tester.hold(CodeTests(("f()\nimport os\nos._exit(3)",), ("f",)), Program(lambda: 1))
+    end = own_tester.hold(CodeTests(("assert f()\nimport os\nos._exit(3)",), ("f",)), Program(lambda: 1))
     assert (end.kind, end.reason) == ("broken tests", "their process ended")
     assert own_tester.hold(ADD, Program(lambda a, b: a + b)).kind == "held"
 
@@ -71,8 +73,8 @@ def test_a_process_that_dies_is_our_error_and_the_next_program_gets_another(own_
 def test_test_code_that_does_not_end_is_ended(own_tester, monkeypatch):
     monkeypatch.setattr(tester_module, "TEST_SECONDS", 0.5)
     started = time.monotonic()
-    assert own_tester.hold(CodeTests(("while True: pass",), ("f",)), Program(lambda: 1)).kind == "broken tests"
-    assert own_tester.hold(CodeTests(("f()\nwhile True: pass",), ("f",)), Program(lambda: 1)).kind == "too slow"
+    assert own_tester.hold(CodeTests(("while True: pass\nassert f()",), ("f",)), Program(lambda: 1)).kind == "broken tests"
+    assert own_tester.hold(CodeTests(("assert f()\nwhile True: pass",), ("f",)), Program(lambda: 1)).kind == "too slow"
     assert time.monotonic() - started < 20
 
 
@@ -93,7 +95,7 @@ def test_a_value_too_large_to_cross_is_told_to_the_tests(own_tester):
 
 def test_a_test_process_is_given_processor_time_and_a_longer_wall_clock(own_tester, monkeypatch):
     monkeypatch.setattr(tester_module, "WALL_SECONDS", 1.0)
-    end = own_tester.hold(CodeTests(("f()\nimport time\ntime.sleep(30)",), ("f",)), Program(lambda: 1))
+    end = own_tester.hold(CodeTests(("assert f()\nimport time\ntime.sleep(30)",), ("f",)), Program(lambda: 1))
     assert end.kind == "too slow"
 
 
@@ -111,3 +113,31 @@ def test_a_process_that_cannot_be_confined_is_not_used():
 
     with pytest.raises(SandboxError, match="no isolation here"):
         tester_module.Tester(refuse).start()
+
+
+def test_a_test_process_that_failed_here_is_not_asked_again(own_tester):
+    def fail(*_):
+        raise RecursionError
+
+    with pytest.raises(RecursionError):
+        own_tester.hold(ADD, Program(fail))
+    assert own_tester.hold(ADD, Program(lambda a, b: a + b)).kind == "held"
+
+
+def test_a_test_process_that_runs_out_of_time_before_it_is_answered_is_a_time_out(own_tester):
+    def slow(*_):
+        os.kill(own_tester._process, signal.SIGPROF)
+        os.waitid(os.P_PID, own_tester._process, os.WEXITED | os.WNOWAIT)
+        return "x" * 10_000_000
+
+    end = own_tester.hold(CodeTests(("f()\nf()",), ("f",)), Program(slow))
+    assert (end.kind, end.num_calls) == ("too slow", 1)
+    assert own_tester.hold(ADD, Program(lambda a, b: a + b)).kind == "held"
+
+
+def test_the_deepest_value_that_may_cross_reaches_the_tests(own_tester):
+    value = 1
+    for _ in range(MAX_DEPTH - 1):
+        value = {1: value}
+    end = own_tester.hold(CodeTests(("assert len(f()) == 1",), ("f",)), Program(lambda: value))
+    assert end.kind == "held"
