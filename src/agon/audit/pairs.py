@@ -14,10 +14,10 @@ from typing import Any, Literal, NamedTuple
 from agon.audit.judge import Check, Judged
 from agon.audit.reading import Reading, answered, problem_for, read_whole
 from agon.config import did_you_mean
-from agon.errors import DataError
+from agon.errors import ConfigError, DataError
 from agon.records import OUTCOMES, Problem
 from agon.stats import clopper_pearson
-from agon.tasks.rows import UnusableRow
+from agon.tasks.rows import UnusableRow, answer_text
 from agon.tasks.table import Table, listed, shown
 
 NUM_SLOWEST = 5
@@ -73,11 +73,12 @@ class Pairs:
 def read_pairs(table: Table, *, verifier: str, only: Mapping[str, Sequence[str]]) -> Pairs:
     """Read labelled rows; `only` keeps those with one of the given names in each group that it mentions.
 
-    A row has `gold`, `equal` (true or false), and either `pred` (an answer) or `completion` (a whole output); a `pred` whose `kind` is
-    `completion` is a whole output too. Golds are read as those of a task are.
+    A row has `gold`, `equal` (true or false, as a word in CSV), and either `pred` (an answer: text or a number) or `completion` (a whole
+    output); a `pred` whose `kind` is `completion` is a whole output too. Golds are read as those of a task are.
 
     Raises:
-        DataError: a column is missing, or no row is left.
+        ConfigError: a column is missing.
+        DataError: no row is left.
     """
     _check_columns(table)
     pairs = Pairs(table.source)
@@ -187,25 +188,37 @@ def _check_columns(table: Table) -> None:
         wanted.append("pred")
     if wanted and found:
         hint = did_you_mean(wanted[0], found)
-        raise DataError(
+        raise ConfigError(
             f"{table.source} has no field {wanted[0]!r}{hint}: rows need gold, equal, and pred or completion; "
             f"it has {listed(found)}"
         )
 
 
 def _pair(number: int, values: Mapping[str, Any], groups: Mapping[str, tuple[str, ...]], *, verifier: str) -> Pair:
-    is_equal = values.get("equal")
-    if not isinstance(is_equal, bool):
-        raise UnusableRow(f"'equal' is {shown(is_equal)}, where true or false is wanted")
+    is_equal = _label(values.get("equal"))
     texts = {name: values[name] for name in ("pred", "completion") if values.get(name) is not None}
+    if len(texts) == 2 and "" in texts.values():
+        # In a CSV with both columns one field of a row is empty.
+        texts = {name: text for name, text in texts.items() if text != ""} or {"pred": ""}
     if len(texts) != 1:
         raise UnusableRow("both 'pred' and 'completion'" if texts else "neither 'pred' nor 'completion'")
     ((name, text),) = texts.items()
+    if name == "pred" and not isinstance(text, str):
+        text = answer_text(text, name)
     if not isinstance(text, str):
         raise UnusableRow(f"{name!r} is {shown(text)}, where text is wanted")
     is_whole = name == "completion" or values.get("kind") == "completion"
     problem = problem_for(values.get("gold"), verifier)
     return Pair(number, str(values.get("id", "")), problem, text, is_whole, is_equal, groups)
+
+
+def _label(value: Any) -> bool:
+    word = value.strip().lower() if isinstance(value, str) else value
+    if word in ("true", "false"):
+        return word == "true"
+    if not isinstance(word, bool):
+        raise UnusableRow(f"'equal' is {shown(value)}, where true or false is wanted")
+    return word
 
 
 def groups_of(values: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

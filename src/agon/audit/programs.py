@@ -76,13 +76,14 @@ def read_programs(tables: Sequence[Table], *, field: str, is_expected_right: boo
     """Read the rows of a task, each with the program that stands in its own `field`.
 
     Raises:
-        DataError: there is no such field, or no row that can be judged.
+        ConfigError: there is no such field.
+        DataError: there is no row that can be judged.
     """
     pairs = Pairs(" + ".join(table.source for table in tables))
     for table in tables:
         if table.columns and field not in table.columns:
             hint = did_you_mean(field, table.columns)
-            raise DataError(f"{table.source} has no field {field!r}{hint}; it has {listed(table.columns)}")
+            raise ConfigError(f"{table.source} has no field {field!r}{hint}; it has {listed(table.columns)}")
         _read_programs(table, pairs, field=field, is_expected_right=is_expected_right)
     pairs.require_rows()
     return pairs

@@ -45,7 +45,7 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
         "--pairs",
         type=text,
         metavar="FILE",
-        help="rows of gold, equal (true or false), and pred (an answer) or completion (a whole output), in JSONL, JSON or Parquet",
+        help="rows of gold, equal (true or false), and pred (an answer) or completion (a whole output), in JSONL, JSON, CSV or Parquet",
     )
     parser.add_argument(
         "--answer-style",

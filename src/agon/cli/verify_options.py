@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES = (
     "Exit code: 0 if everything that was asked got a verdict, whatever it is; 1 if a check failed by the checker's own fault, or a "
-    "row or file could not be read; 2 for a usage error."
+    "row or file could not be read; 2 for a usage error: a wrong argument, path or column."
 )
 _OF_PROGRAMS = "code_timeout_s"
 

@@ -106,7 +106,7 @@ def _user_turn(turns: list[Any]) -> Any:
 
 
 def _gold(value: Any, column: str, verifier: str) -> str:
-    text = _answer_text(value, column)
+    text = answer_text(value, column)
     if "####" in text and verifier != "reasoning-gym":
         text = text.rpartition("####")[2].strip()
     elif verifier in ("math", "numeric") and re.search(r"\\(?:boxed|fbox)", text):
@@ -122,7 +122,12 @@ def _gold(value: Any, column: str, verifier: str) -> str:
     return _whole(text, column)
 
 
-def _answer_text(value: Any, column: str) -> str:
+def answer_text(value: Any, column: str) -> str:
+    """Return an answer as text: 7, 7.0 and "7" are `7`.
+
+    Raises:
+        UnusableRow: it is neither text nor a finite number.
+    """
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, int) and not isinstance(value, bool):

@@ -8,7 +8,7 @@ import pytest
 from agon.audit.judge import Judged, judge_all
 from agon.audit.pairs import check_of, disagreements, read_pairs, summarize
 from agon.config import VerifierSettings
-from agon.errors import DataError
+from agon.errors import ConfigError, DataError
 from agon.records import Verdict
 from agon.tasks.reader import open_file
 
@@ -78,11 +78,14 @@ def test_the_gold_of_a_whole_solution_is_read_as_that_of_a_task(tmp_path):
         ("{broken", "not JSON"),
         ("[1]", "a JSON list"),
         ({"gold": "1", "pred": "1"}, "'equal' is None"),
-        ({"gold": "1", "pred": "1", "equal": "true"}, "'equal' is 'true', where true or false is wanted"),
+        ({"gold": "1", "pred": "1", "equal": "yes"}, "'equal' is 'yes', where true or false is wanted"),
+        ({"gold": "1", "pred": "1", "equal": "1"}, "'equal' is '1', where true or false is wanted"),
         ({"gold": "1", "pred": "1", "equal": 1}, "'equal' is 1, where true or false is wanted"),
         ({"gold": "1", "pred": "1", "completion": "1", "equal": True}, "both 'pred' and 'completion'"),
         ({"gold": "1", "equal": True}, "neither 'pred' nor 'completion'"),
-        ({"gold": "1", "pred": 1, "equal": True}, "'pred' is 1, where text is wanted"),
+        ({"gold": "1", "pred": True, "equal": True}, "'pred' is True, where text or a number is wanted"),
+        ({"gold": "1", "pred": [1], "equal": True}, "'pred' is [1], where text or a number is wanted"),
+        ({"gold": "1", "completion": 1, "equal": True}, "'completion' is 1, where text is wanted"),
         ({"gold": "", "pred": "1", "equal": True}, "'gold'"),
         ({"gold": None, "pred": "1", "equal": True}, "'gold'"),
         ({"gold": r"\frac{1", "pred": "1", "equal": True}, "'gold'"),
@@ -102,8 +105,6 @@ def test_a_row_that_cannot_be_judged_is_named_by_its_number(tmp_path, row, reaso
     [
         ([], ["pairs.jsonl", "it is empty"]),
         (["{broken"], ["pairs.jsonl", "JSON"]),
-        ([{"Gold": "1", "pred": "1", "equal": True}], ["no field 'gold'", "did you mean 'Gold'"]),
-        ([{"gold": "1", "predicted": "1", "equal": True}], ["no field 'pred'", "did you mean 'predicted'"]),
     ],
 )
 def test_a_file_without_a_row_to_judge_is_refused(tmp_path, rows, words):
@@ -111,6 +112,37 @@ def test_a_file_without_a_row_to_judge_is_refused(tmp_path, rows, words):
         pairs_of(tmp_path, rows)
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"Gold": "1", "pred": "1", "equal": True}, ["no field 'gold'", "did you mean 'Gold'"]),
+        ({"gold": "1", "predicted": "1", "equal": True}, ["no field 'pred'", "did you mean 'predicted'"]),
+    ],
+)
+def test_a_column_that_is_not_there_is_named_with_the_nearest(tmp_path, row, words):
+    with pytest.raises(ConfigError) as caught:
+        pairs_of(tmp_path, [row])
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_answer_may_be_a_number_as_a_gold_may(tmp_path):
+    rows = [{"gold": 7, "pred": 7.0, "equal": True}, {"gold": "1/2", "pred": 0.5, "equal": True}]
+    assert [pair.text for pair in pairs_of(tmp_path, rows).rows] == ["7", "0.5"]
+
+
+def test_pairs_may_stand_in_a_csv_file(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text('gold,pred,completion,equal\n1/2,0.5,,true\n7,,"so \\boxed{8}",False\n3,,,FALSE\n')
+    pairs = read_pairs(open_file(str(path), key="--pairs"), verifier="math", only={})
+    assert not pairs.bad
+    assert [(pair.text, pair.is_whole, pair.is_equal) for pair in pairs.rows] == [
+        ("0.5", False, True),
+        (r"so \boxed{8}", True, False),
+        ("", False, False),
+    ]
 
 
 def test_rows_are_kept_by_kind_tier_and_tag(tmp_path):

@@ -59,7 +59,7 @@ def test_a_row_without_tests_or_without_a_program_is_named(tmp_path):
 
 
 def test_a_field_that_is_not_there_is_named_with_the_nearest(tmp_path):
-    with pytest.raises(DataError, match=r"no field 'godo' .did you mean 'good'"):
+    with pytest.raises(ConfigError, match=r"no field 'godo' .did you mean 'good'"):
         programs(tmp_path, DOUBLE, field="godo")
     with pytest.raises(DataError, match="row 1: 'good' is None"):
         programs(tmp_path, DOUBLE | {"good": None}, field="good")
