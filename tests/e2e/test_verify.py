@@ -134,18 +134,18 @@ def test_a_person_reads_which_rows_disagree_and_which_could_not_be_judged(agon, 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "said"),
     [
-        ("", "pairs.jsonl"),
-        ("no json\n", "pairs.jsonl"),
-        ('{"Gold": "1", "pred": "1", "equal": true}\n', "did you mean 'Gold'"),
-        ('{"gold": "1", "pred": "1", "completion": "1", "equal": true}\n', "both 'pred' and 'completion'"),
-        ('{"gold": "1", "pred": "1", "equal": 1}\n', "'equal' is 1"),
+        ("", 1, "pairs.jsonl"),
+        ("no json\n", 1, "pairs.jsonl"),
+        ('{"Gold": "1", "pred": "1", "equal": true}\n', 2, "did you mean 'Gold'"),
+        ('{"gold": "1", "pred": "1", "completion": "1", "equal": true}\n', 1, "both 'pred' and 'completion'"),
+        ('{"gold": "1", "pred": "1", "equal": 1}\n', 1, "'equal' is 1"),
     ],
 )
-def test_a_file_that_holds_no_pairs_is_told_in_one_line(agon, tmp_path, capsys, content, said):
+def test_a_file_that_holds_no_pairs_is_told_in_one_line(agon, tmp_path, capsys, content, code, said):
     (tmp_path / "pairs.jsonl").write_text(content)
-    assert agon("verify", "math", "--pairs", tmp_path / "pairs.jsonl") == 1
+    assert agon("verify", "math", "--pairs", tmp_path / "pairs.jsonl") == code
     assert said in told(capsys)
 
 
@@ -174,6 +174,14 @@ def test_a_runs_own_verdicts_hold_when_checked_again(agon, trained, capsys):
     assert (one["files"], one["checked"]) == (1, 32)
 
 
+def test_checks_that_took_no_time_are_not_told_as_slow(agon, trained, capsys, monkeypatch):
+    monkeypatch.setattr("agon.cli.verify_run._SHORTEST_S", 60.0)
+    assert agon("verify", "run", trained, "--step", "0") == 0
+    said = capsys.readouterr().out
+    assert "no check took a millisecond" in said
+    assert "slowest" not in said
+
+
 def test_a_person_reads_what_changed_in_a_run(agon, trained, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(trained, run)
@@ -194,6 +202,9 @@ def test_a_person_reads_what_changed_in_a_run(agon, trained, tmp_path, capsys):
 def test_a_step_or_folder_that_is_not_there_is_told_in_one_line(agon, trained, capsys):
     assert agon("verify", "run", trained, "--step", "99") == 1
     assert "step 99" in told(capsys)
+    assert agon("verify", "run", trained, "--step", "1") == 1
+    # saved are the even steps of four, and the last
+    assert "no matches of step 1: choose of --step 0, 2, 3" in told(capsys)
     assert agon("verify", "run", "/no/such/run") == 1
     assert "/no/such/run" in told(capsys)
 
@@ -254,7 +265,7 @@ def test_the_programs_of_a_task_are_counted_against_what_is_expected_of_them(ago
         (["--problem", "no-such.jsonl", "--program", "x.py"], 2, "no-such.jsonl"),
         (["--problem", "TASK", "--row", "1", "--program", "x.py", "--expect", "wrong"], 2, "--expect"),
         (["--task", "TASK"], 2, "--solutions"),
-        (["--task", "TASK", "--solutions", "goood"], 1, "did you mean 'good'"),
+        (["--task", "TASK", "--solutions", "goood"], 2, "did you mean 'good'"),
         (["--task", "gsm8k", "--solutions", "good"], 2, "gsm8k"),
         (["--task", "TASK", "--solutions", "good", "--row", "1"], 2, "--row"),
         (["--task", "TASK", "--solutions", "good", "--row", "0"], 2, "--row"),

@@ -15,6 +15,7 @@ from agon.errors import AgonError, RunError
 from agon.recipe import settings_from
 from agon.records import OUTCOMES, Attempt, Match, Outcome
 from agon.runs import child_runs, folder_kind, match_files, match_step, read_config, read_matches
+from agon.tasks.table import listed
 
 NUM_SLOWEST = 10
 _MATCHES = ".matches.jsonl.gz"
@@ -111,7 +112,7 @@ def audit_run(
     """
     settings_from({}, overrides, source="arguments")  # a mistake in these is no damage of a run
     files = {run: _files(run, wanted) for run in child_runs(path) if folder_kind(run) == "run"}
-    _check_found(path, [file for of_run in files.values() for file in of_run], wanted)
+    _check_found(path, [file for run in files for file in _files(run, Wanted())], wanted)
     audit = Audit(runs=[str(run) for run in files], num_files=sum(map(len, files.values())))
 
     def on_judged(place: int, judged: Judged) -> None:
@@ -142,16 +143,17 @@ def _files(run: Path, wanted: Wanted) -> list[Path]:
 
 
 def _check_found(path: Path, files: Sequence[Path], wanted: Wanted) -> None:
-    if not files and not any(wanted):
+    """Check that all that is wanted is among the `files` there are."""
+    if not files:
         raise RunError(f"{path} holds no matches to check: train further, or measure it with agon eval")
     steps = {match_step(file) for file in files if file.parent.name == "matches"}
     labels = {_label(file) for file in files if file.parent.name == "evaluations"}
     lacking = [f"of step {step}" for step in wanted.steps if step not in steps]
     lacking += [f"of evaluation {label!r}" for label in wanted.labels if label not in labels]
     if lacking:
-        raise RunError(
-            f"{path} holds no matches {lacking[0]}: see the folders matches and evaluations for what there is"
-        )
+        there = [f"--step {listed(map(str, sorted(steps)))}"] if steps else []
+        there += [f"--label {listed(sorted(labels))}"] if labels else []
+        raise RunError(f"{path} holds no matches {lacking[0]}: choose of {'; '.join(there)}")
 
 
 def _label(path: Path) -> str:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from agon.audit.stored import Audit
 
 _EXAMPLES = 3
+_SLOWEST = 5
+# What is shown as 0.000 s is slow in no sense.
+_SHORTEST_S = 0.0005
 
 
 def add_parser(kinds: Subcommands) -> None:
@@ -27,7 +30,13 @@ def add_parser(kinds: Subcommands) -> None:
     )
     parser.add_argument("subject", type=text, metavar="RUN", help="a run folder, or a quickstart's parent folder")
     parser.add_argument(
-        "--step", type=int, action="append", default=[], metavar="STEP", help="only the matches of this training step"
+        "--step",
+        type=int,
+        action="append",
+        default=[],
+        metavar="STEP",
+        help="only the matches of this training step; steps count from 0, and not all are stored: those that train.save_matches_every (10) "
+        "divides, and the last",
     )
     parser.add_argument(
         "--label", type=text, action="append", default=[], metavar="NAME", help="only the matches of this evaluation"
@@ -74,8 +83,9 @@ def _print_audit(audit: Audit) -> None:
         _print_places(change["examples"])
         if len(change["examples"]) < change["count"]:
             print(f"  … {change['count'] - len(change['examples'])} more (--all lists them)")
-    print("\nslowest checks")
-    _print_places(report["slowest"][:5])
+    slow = [place for place in report["slowest"][:_SLOWEST] if place["seconds"] >= _SHORTEST_S]
+    print("\nslowest checks" if slow else "\nno check took a millisecond")
+    _print_places(slow)
     for damage in audit.damaged:
         print(f"\ndamaged: {shown(damage.reason, None)}")
 

@@ -85,7 +85,7 @@ def test_steps_and_labels_choose_the_files(tmp_path):
     assert audit(run, steps=[4]).num_files == 1
     assert audit(run, labels=["x"]).num_files == 1
     assert audit(run, steps=[0, 4], labels=["y"]).num_files == 3
-    with pytest.raises(RunError, match="no matches of step 7"):
+    with pytest.raises(RunError, match=r"no matches of step 7: choose of --step 0, 4; --label x, y$"):
         audit(run, steps=[4, 7])
     with pytest.raises(RunError, match="no matches of evaluation 'z'"):
         audit(run, labels=["x", "z"])
