@@ -23,6 +23,7 @@ NOTES: Mapping[str, str] = {
     "long": "questions that are too long",
     "guessable": "answers that can be guessed (yes, no, true, false)",
     "similar": "problems with some 13 words in a row in a held-out split or an evaluation set",
+    "redrawn": "generated problems that stand there before, and are left out at load",
     "unproven": "code problems without a program that proves their tests",
 }
 MAX_TEXT = 2_000

@@ -1,4 +1,5 @@
 import json
+from importlib.util import find_spec
 
 import pytest
 
@@ -82,6 +83,15 @@ def test_a_gold_that_its_own_verifier_calls_wrong_is_listed(write):
     report = check(write(problems), verifier="expression")
     assert found(report) == [("misjudged", 2, None)]
     assert report.findings[0].reason.startswith("the answer '12 - 7' is judged wrong")
+
+
+@pytest.mark.skipif(find_spec("reasoning_gym") is None, reason="reasoning-gym, an extra, is not installed")
+def test_what_a_generator_draws_twice_is_no_fault():
+    report = check_data(Settings(task=TaskSettings(name="reasoning-gym/gcd", num_generated=3000)))
+    # of the numbers that the family draws from, pairs come again
+    assert report.counts == {"redrawn": report.num_problems - report.num_unique}
+    assert report.counts["redrawn"] > 0
+    assert report.is_clean
 
 
 def test_the_same_question_with_another_answer_is_a_conflict_unless_the_answers_are_equal(write):
