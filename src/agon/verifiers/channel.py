@@ -20,17 +20,26 @@ def send(channel: socket.socket, message: Any) -> None:
 
     Raises:
         NotPlainError: it is none.
+        ConnectionError: the other side is gone.
     """
     data = encode(message, max_bytes=_MAX_BYTES)
     channel.sendall(_LENGTH.pack(len(data)) + data)
 
 
 def receive(channel: socket.socket, timeout_s: float | None) -> Any:
-    """Return the next plain value, () when the other side is gone, None when none came in time."""
+    """Return the next plain value, () when the other side is gone, None when none came in time.
+
+    Rebuilding the value may take as long again, of processor time.
+    """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     size = _take(channel, _LENGTH.size, deadline)
     data = _take(channel, _LENGTH.unpack(size)[0], deadline) if size else size
-    return decode(data) if data else (() if data is not None else None)
+    if not data:
+        return () if data is not None else None
+    try:
+        return decode(data, deadline=None if timeout_s is None else time.thread_time() + timeout_s)
+    except TimeoutError:
+        return None
 
 
 def _take(channel: socket.socket, count: int, deadline: float | None) -> bytes | None:

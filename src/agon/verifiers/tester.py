@@ -103,11 +103,15 @@ class Tester:
         self.start()
         assert self._channel is not None, "a started tester has a channel"
         self._num_trials += 1
-        end = _hold(tests, session, self._channel, self._process)
-        # What did not end by itself is still waiting for an answer.
-        if end.kind not in ("held", "not held") or self._num_trials >= MAX_TRIALS:
-            self.close()
-        return end
+        may_go_on = False
+        try:
+            end = _hold(tests, session, self._channel, self._process)
+            may_go_on = end.kind in ("held", "not held") and self._num_trials < MAX_TRIALS
+            return end
+        finally:
+            # What did not end by itself would take the next program's tests for an answer.
+            if not may_go_on:
+                self.close()
 
     def close(self) -> None:
         """End the process. May be called twice."""
@@ -121,7 +125,7 @@ class Tester:
 def _hold(tests: CodeTests, session: Session, channel: socket.socket, process: int) -> End:
     num_passed = num_calls = 0
     left_s = WALL_SECONDS
-    send(channel, to_details(tests))
+    _tell(channel, to_details(tests))
     while True:
         start = time.monotonic()
         message = receive(channel, left_s)
@@ -134,12 +138,12 @@ def _hold(tests: CodeTests, session: Session, channel: socket.socket, process: i
                 try:
                     result = session.call(name, args, kwargs)
                     num_calls += 1
-                    send(channel, tuple(result))
+                    _tell(channel, tuple(result))
                 except ProgramFailed as failure:
                     if failure.kind != "not plain" or not failure.message.startswith(_SAID_TOO_LARGE):
                         return End("program failed", "", num_passed, num_calls, failure)
                     num_calls += 1
-                    send(channel, TOO_LARGE)
+                    _tell(channel, TOO_LARGE)
                 except NotPlainError as error:  # just within the limits on a value, and beyond them in its wrapping
                     failure = ProgramFailed("not plain", str(error))
                     return End("program failed", "", num_passed, num_calls, failure)
@@ -149,6 +153,12 @@ def _hold(tests: CodeTests, session: Session, channel: socket.socket, process: i
                 return _slow(num_passed, num_calls)
             case _:
                 return End("broken tests", "their process ended")
+
+
+def _tell(channel: socket.socket, message: Any) -> None:
+    # A test process that is gone is seen when it should answer: only then can it be told why.
+    with suppress(ConnectionError):
+        send(channel, message)
 
 
 def _ran_out_of_time(process: int) -> bool:

@@ -73,7 +73,9 @@ def test_a_process_that_dies_is_our_error_and_the_next_program_gets_another(own_
 def test_test_code_that_does_not_end_is_ended(own_tester, monkeypatch):
     monkeypatch.setattr(tester_module, "TEST_SECONDS", 0.5)
     started = time.monotonic()
-    assert own_tester.hold(CodeTests(("while True: pass\nassert f()",), ("f",)), Program(lambda: 1)).kind == "broken tests"
+    assert (
+        own_tester.hold(CodeTests(("while True: pass\nassert f()",), ("f",)), Program(lambda: 1)).kind == "broken tests"
+    )
     assert own_tester.hold(CodeTests(("assert f()\nwhile True: pass",), ("f",)), Program(lambda: 1)).kind == "too slow"
     assert time.monotonic() - started < 20
 
@@ -130,7 +132,7 @@ def test_a_test_process_that_runs_out_of_time_before_it_is_answered_is_a_time_ou
         os.waitid(os.P_PID, own_tester._process, os.WEXITED | os.WNOWAIT)
         return "x" * 10_000_000
 
-    end = own_tester.hold(CodeTests(("f()\nf()",), ("f",)), Program(slow))
+    end = own_tester.hold(CodeTests(("assert f()\nassert f()",), ("f",)), Program(slow))
     assert (end.kind, end.num_calls) == ("too slow", 1)
     assert own_tester.hold(ADD, Program(lambda a, b: a + b)).kind == "held"
 

@@ -18,6 +18,7 @@ from typing import Any
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
 _INSERTS_PER_LOOK_AT_THE_CLOCK = 64
+_VALUES_PER_LOOK_AT_THE_CLOCK = 4096
 _LENGTH = struct.Struct("<I")
 _SMALL = struct.Struct("<q")
 _FLOAT = struct.Struct("<d")
@@ -50,7 +51,7 @@ def encode(value: Any, *, max_bytes: int) -> bytes:
 
 
 def decode(data: bytes, *, deadline: float | None = None) -> Any:
-    """Read a value back. `deadline` is on `time.monotonic`'s clock: keys chosen to collide make building a set or dict slow.
+    """Read a value back. `deadline` is on `time.thread_time`'s clock: keys chosen to collide make building a set or dict slow.
 
     Raises:
         NotPlainError: the bytes are no value of this format, or break its limits.
@@ -61,6 +62,8 @@ def decode(data: bytes, *, deadline: float | None = None) -> Any:
         value = reader.read(0)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise NotPlainError(f"not in the format: {error}") from None
+    except RecursionError:
+        raise NotPlainError("nested deeper than can be followed here") from None
     if reader.at != len(data):
         raise NotPlainError("more bytes than one value")
     return value
@@ -154,16 +157,27 @@ class _Reader:
         self._num_values += 1
         if depth > MAX_DEPTH or self._num_values > MAX_VALUES:
             raise NotPlainError(f"nested deeper than {MAX_DEPTH} or more than {MAX_VALUES} values")
+        if self._num_values % _VALUES_PER_LOOK_AT_THE_CLOCK == 0:
+            self._look_at_the_clock()
         tag = self._data[self.at]
         self.at += 1
         if tag == 0x6A:  # j
             return _SMALL.unpack(self.take(8))[0]
         if tag == 0x73:  # s
             return self.sized().decode("utf-8", "surrogatepass")
-        read = _READERS.get(tag)
-        if read is None:
+        if (read := _READERS.get(tag)) is not None:
+            return read(self)
+        make = _MAKERS.get(tag)
+        if make is None:
             raise NotPlainError(f"no value starts with byte {tag}")
-        return read(self, depth)
+        count: int = _LENGTH.unpack(self.take(4))[0]
+        if count > len(self._data) - self.at:
+            raise NotPlainError("cut off")
+        # One frame a level, so no comprehension: whoever reads may already be deep in calls of his own.
+        items: list[Any] = []
+        for _ in range(count):
+            items.append(self.read(depth + 1))
+        return make(self, items)
 
     def take(self, count: int) -> bytes:
         piece = self._data[self.at : self.at + count]
@@ -175,20 +189,12 @@ class _Reader:
     def sized(self) -> bytes:
         return self.take(_LENGTH.unpack(self.take(4))[0])
 
-    def items(self, depth: int) -> list[Any]:
-        count: int = _LENGTH.unpack(self.take(4))[0]
-        if count > len(self._data) - self.at:
-            raise NotPlainError("cut off")
-        read = self.read
-        return [read(depth + 1) for _ in range(count)]
-
-    def distinct(self, depth: int) -> dict[Any, None]:
+    def distinct(self, items: list[Any]) -> dict[Any, None]:
         made: dict[Any, None] = {}
-        self._insert(self.items(depth), lambda key: made.__setitem__(key, None))
+        self._insert(items, lambda key: made.__setitem__(key, None))
         return made
 
-    def mapping(self, depth: int) -> dict[Any, Any]:
-        items = self.items(depth)
+    def mapping(self, items: list[Any]) -> dict[Any, Any]:
         if len(items) % 2:
             raise NotPlainError("a key without a value")
         made: dict[Any, Any] = {}
@@ -198,22 +204,22 @@ class _Reader:
 
     def _insert(self, keys: list[Any], insert: Callable[[Any], None]) -> None:
         for count, key in enumerate(keys):
-            if (
-                count % _INSERTS_PER_LOOK_AT_THE_CLOCK == 0
-                and self._deadline is not None
-                and time.monotonic() > self._deadline
-            ):
-                raise TimeoutError("rebuilding the value took too long")
+            if count % _INSERTS_PER_LOOK_AT_THE_CLOCK == 0:
+                self._look_at_the_clock()
             try:
                 insert(key)
             except TypeError:
                 raise NotPlainError("a key that cannot be hashed") from None
 
-    def progression(self, depth: int) -> range:
-        items = self.items(depth)
-        if len(items) != 3 or any(type(item) is not int for item in items) or items[2] == 0:
-            raise NotPlainError("no range")
-        return range(*items)
+    def _look_at_the_clock(self) -> None:
+        if self._deadline is not None and time.thread_time() > self._deadline:
+            raise TimeoutError("rebuilding the value took too long")
+
+
+def _progression(items: list[Any]) -> range:
+    if len(items) != 3 or any(type(item) is not int for item in items) or items[2] == 0:
+        raise NotPlainError("no range")
+    return range(*items)
 
 
 _KEYS, _VALUES, _PAIRS = type({}.keys()), type({}.values()), type({}.items())
@@ -251,27 +257,29 @@ _ITERATORS: set[type] = {
     *(types.GeneratorType, map, filter, zip, enumerate, reversed),
 }
 
-_READERS: dict[int, Callable[[_Reader, int], Any]] = {
-    ord("N"): lambda reader, depth: None,
-    ord("T"): lambda reader, depth: True,
-    ord("F"): lambda reader, depth: False,
-    ord("i"): lambda reader, depth: int.from_bytes(reader.sized(), "little", signed=True),
-    ord("f"): lambda reader, depth: _FLOAT.unpack(reader.take(8))[0],
-    ord("c"): lambda reader, depth: complex(*_COMPLEX.unpack(reader.take(16))),
-    ord("b"): lambda reader, depth: reader.sized(),
-    ord("B"): lambda reader, depth: bytearray(reader.sized()),
-    ord("r"): lambda reader, depth: reader.progression(depth),
-    ord("l"): lambda reader, depth: reader.items(depth),
-    ord("t"): lambda reader, depth: tuple(reader.items(depth)),
-    ord("e"): lambda reader, depth: set(reader.distinct(depth)),
-    ord("z"): lambda reader, depth: frozenset(reader.distinct(depth)),
-    ord("q"): lambda reader, depth: deque(reader.items(depth)),
-    ord("k"): lambda reader, depth: reader.distinct(depth).keys(),
-    ord("v"): lambda reader, depth: dict(enumerate(reader.items(depth))).values(),
-    ord("x"): lambda reader, depth: reader.mapping(depth).items(),
-    ord("d"): lambda reader, depth: reader.mapping(depth),
-    ord("C"): lambda reader, depth: Counter(reader.mapping(depth)),
-    ord("O"): lambda reader, depth: OrderedDict(reader.mapping(depth)),
-    ord("g"): lambda reader, depth: iter(reader.items(depth)),
-    ord("m"): lambda reader, depth: Opaque("re.Match"),
+_READERS: dict[int, Callable[[_Reader], Any]] = {
+    ord("N"): lambda reader: None,
+    ord("T"): lambda reader: True,
+    ord("F"): lambda reader: False,
+    ord("i"): lambda reader: int.from_bytes(reader.sized(), "little", signed=True),
+    ord("f"): lambda reader: _FLOAT.unpack(reader.take(8))[0],
+    ord("c"): lambda reader: complex(*_COMPLEX.unpack(reader.take(16))),
+    ord("b"): lambda reader: reader.sized(),
+    ord("B"): lambda reader: bytearray(reader.sized()),
+    ord("m"): lambda reader: Opaque("re.Match"),
+}
+_MAKERS: dict[int, Callable[[_Reader, list[Any]], Any]] = {
+    ord("r"): lambda reader, items: _progression(items),
+    ord("l"): lambda reader, items: items,
+    ord("t"): lambda reader, items: tuple(items),
+    ord("e"): lambda reader, items: set(reader.distinct(items)),
+    ord("z"): lambda reader, items: frozenset(reader.distinct(items)),
+    ord("q"): lambda reader, items: deque(items),
+    ord("k"): lambda reader, items: reader.distinct(items).keys(),
+    ord("v"): lambda reader, items: dict(enumerate(items)).values(),
+    ord("x"): lambda reader, items: reader.mapping(items).items(),
+    ord("d"): lambda reader, items: reader.mapping(items),
+    ord("C"): lambda reader, items: Counter(reader.mapping(items)),
+    ord("O"): lambda reader, items: OrderedDict(reader.mapping(items)),
+    ord("g"): lambda reader, items: iter(items),
 }
