@@ -7,7 +7,7 @@
 | a test script (MBPP of EvalPlus) | `prompt`, `test`, `canonical_solution`; `test_list` for the example in the question |
 | cases | `entry_point`, `tests` of `args` and `expected`; `prompt`, or `buggy` for a repair; `fixed` or `canonical_solution` |
 | a pytest file | `entry_point`, `pytest` with functions `test…`; `node_py`: classes that tests and program share |
-| programs on standard input | `prompt` or `description`; `tests` of `stdin` and `stdout` (or `input` and `output`), or `public_tests`, `private_tests` and `generated_tests`; `time_limit_s` or `time_limit`; `checker` |
+| programs on standard input | `prompt` or `description`; `tests` of `stdin` and `stdout` (or `input` and `output`), or `public_tests`, `private_tests` and `generated_tests`, or `input_output` of APPS and TACO; `time_limit_s` or `time_limit`; `checker` |
 
 A question shows the first test of an MBPP row, since its text does not name the function; the others stay hidden, so that writing the
 known results down earns nothing. Of very many tests on standard input the first are used, up to `MAX_CASES` and `MAX_CASE_CHARS`:
@@ -33,14 +33,15 @@ MAX_CASE_CHARS = 50_000
 
 TEXT_COLUMNS = ("prompt", "text", "description", "question")
 PROGRAM_COLUMNS = ("canonical_solution", "code", "fixed", "solution")
+_STDIN_COLUMNS = ("tests", "public_tests", "private_tests", "generated_tests", "input_output")
 CODE_COLUMNS = (
     *TEXT_COLUMNS, *PROGRAM_COLUMNS, *LEVEL_COLUMNS, "entry_point", "test", "test_call", "test_list", "test_imports",
-    "test_setup_code", "tests", "public_tests", "private_tests", "generated_tests", "time_limit", "time_limit_s", "checker",
-    "input_file", "buggy", "pytest", "node_py",
+    "test_setup_code", *_STDIN_COLUMNS, "time_limit", "time_limit_s", "checker", "input_file",
+    "buggy", "pytest", "node_py",
 )  # fmt: skip
 
 # A table with one of these holds programs, whatever else it has.
-_SURE_COLUMNS = ("test_list", "public_tests", "private_tests", "generated_tests")
+_SURE_COLUMNS = ("test_list", "public_tests", "private_tests", "generated_tests", "input_output")
 _TEST_COLUMNS = ("test", "tests", "pytest")
 # A solution is a program here.
 _ANSWER_COLUMNS = frozenset(ANSWER_COLUMNS) - frozenset(PROGRAM_COLUMNS)
@@ -157,11 +158,11 @@ def _calls(names: Sequence[str]) -> str:
 def _stdin(row: Mapping[str, Any]) -> tuple[str, str, StdinTests]:
     if _has_text(row, "input_file"):
         raise UnusableRow(f"its programs read the file {shown(row['input_file'])}, not standard input")
-    found = [
-        case for name in ("tests", "public_tests", "private_tests", "generated_tests") for case in _pairs(row, name)
-    ]
+    found = [case for name in _STDIN_COLUMNS for case in _pairs(row, name)]
     if not found:
-        raise UnusableRow("no tests in a shape that is known ('test', 'test_list', 'tests' or 'public_tests')")
+        raise UnusableRow(
+            "no tests in a shape that is known ('test', 'test_list', 'tests', 'public_tests' or 'input_output')"
+        )
     # a test that wants nothing printed proves nothing, and the same test twice proves no more than once
     usable = [case for case in dict.fromkeys(found) if case.stdout.strip()]
     cases: list[StdinCase] = []
@@ -181,10 +182,14 @@ def _stdin(row: Mapping[str, Any]) -> tuple[str, str, StdinTests]:
 def _pairs(row: Mapping[str, Any], column: str) -> list[StdinCase]:
     value: Any = _parsed(row.get(column))
     if isinstance(value, Mapping):  # {"input": [...], "output": [...]}
-        value = [
-            {"stdin": stdin, "stdout": stdout}
-            for stdin, stdout in zip(value.get("input") or [], value.get("output") or [], strict=False)
-        ]
+        if value.get("fn_name"):
+            raise UnusableRow(f"its tests call the function {shown(value['fn_name'])}, and do not use standard input")
+        stdins, stdouts = (value.get(name, value.get(f"{name}s")) or [] for name in ("input", "output"))
+        if not isinstance(stdins, list) or not isinstance(stdouts, list):
+            raise UnusableRow(f"{column!r} is {shown(value)}, where lists of inputs and outputs are wanted")
+        if len(stdins) != len(stdouts):
+            raise UnusableRow(f"{column!r} has {len(stdins)} inputs and {len(stdouts)} outputs")
+        value = [{"stdin": stdin, "stdout": stdout} for stdin, stdout in zip(stdins, stdouts, strict=True)]
     pairs: list[StdinCase] = []
     tests: list[Any] = value if isinstance(value, list) else []
     for number, test in enumerate(tests, 1):

@@ -124,6 +124,13 @@ def test_a_contest_row_of_the_hub_gives_all_its_tests_in_order():
     )
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_inputs_and_outputs_of_apps_and_taco_are_tests(as_text):
+    both = {"inputs": ["1\n", "3\n"], "outputs": ["2\n", "6\n"]}
+    row = {"question": "Double it.", "input_output": json.dumps(both) if as_text else both}
+    assert read(row) == StdinTests((StdinCase("1\n", "2\n"), StdinCase("3\n", "6\n")))
+
+
 def test_a_contest_row_may_name_how_outputs_are_compared():
     row = {"prompt": "p", "tests": [{"stdin": "1", "stdout": "2", "kind": "sample"}], "time_limit_s": 20.0}
     assert read({**row, "checker": "tokens"}).comparison == "tokens"
@@ -170,6 +177,9 @@ def test_of_very_many_or_very_long_tests_the_first_that_fit_are_used():
         ({**CONTEST, "input_file": "in.txt"}, "in.txt"),
         ({"prompt": "p", "tests": [{"stdin": "1", "stdout": 2}]}, "test 1"),
         ({"prompt": "p"}, "no tests"),
+        ({"prompt": "p", "input_output": {"inputs": ["1", "2"], "outputs": ["2"]}}, "2 inputs and 1 outputs"),
+        ({**CONTEST, "public_tests": {"input": 5, "output": 6}}, "lists of inputs and outputs"),
+        ({"prompt": "p", "input_output": {"fn_name": "f", "inputs": [[1]], "outputs": [2]}}, "call the function 'f'"),
         ({**MBPP, "text": "half \ud800"}, "U\\+D800"),
     ],
 )
@@ -200,6 +210,7 @@ def test_lists_may_stand_as_json_in_a_csv_file(tmp_path):
         (HUMANEVAL, True),
         (MBPP, True),
         (CONTEST, True),
+        (["question", "input_output", "solutions"], True),
         (["prompt", "test"], True),
         (["question", "tests", "solution"], True),
         (["buggy", "fixed", "entry_point", "tests"], True),
