@@ -1,5 +1,6 @@
 import json
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -196,6 +197,19 @@ def test_a_tokenizer_counts_exactly(write):
         report = check(write([*rows(3), five]), count_tokens=lambda text: len(text.split()), max_prompt_tokens=limit)
         # the others have 5 words as well: What is 0 + 1? -> 5
         assert [one for one in found(report) if one[1] == 4] == expected
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+
+
+def test_each_row_that_the_page_shows_of_code_problems_is_one_whose_program_passes(write):
+    section = PAGE.partition("## Your own code problems")[2].partition("\n## ")[0]
+    shown = [line.strip() for line in section.splitlines() if line.startswith("    {")]
+    assert len(shown) == 9
+    report = check(write(shown), verifier="code", answer_style="code")
+    assert report.num_problems == 9
+    # All that two of them have in common is the sentence about standard input.
+    assert report.counts.keys() <= {"similar"}
 
 
 def test_countdown_is_clean_in_its_own_splits():
