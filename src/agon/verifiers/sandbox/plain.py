@@ -17,6 +17,8 @@ from typing import Any
 
 MAX_DEPTH = 200
 MAX_VALUES = 1_000_000
+# Honest keys have fewer: only -1 and -2, and what holds them, share hashes.
+_MAX_SAME_HASH = 100
 _INSERTS_PER_LOOK_AT_THE_CLOCK = 64
 _VALUES_PER_LOOK_AT_THE_CLOCK = 4096
 _LENGTH = struct.Struct("<I")
@@ -189,31 +191,36 @@ class _Reader:
     def sized(self) -> bytes:
         return self.take(_LENGTH.unpack(self.take(4))[0])
 
-    def distinct(self, items: list[Any]) -> dict[Any, None]:
-        made: dict[Any, None] = {}
-        self._insert(items, lambda key: made.__setitem__(key, None))
+    def fill_set(self, made: set[Any], keys: list[Any]) -> set[Any]:
+        self._insert(keys, made.add)
         return made
 
-    def mapping(self, items: list[Any]) -> dict[Any, Any]:
+    def fill(self, made: dict[Any, Any], items: list[Any]) -> dict[Any, Any]:
         if len(items) % 2:
             raise NotPlainError("a key without a value")
-        made: dict[Any, Any] = {}
         values = iter(items[1::2])
         self._insert(items[::2], lambda key: made.__setitem__(key, next(values)))
         return made
 
     def _insert(self, keys: list[Any], insert: Callable[[Any], None]) -> None:
-        for count, key in enumerate(keys):
-            if count % _INSERTS_PER_LOOK_AT_THE_CLOCK == 0:
-                self._look_at_the_clock()
-            try:
+        try:
+            _refuse_collisions(keys)
+            for count, key in enumerate(keys):
+                if count % _INSERTS_PER_LOOK_AT_THE_CLOCK == 0:
+                    self._look_at_the_clock()
                 insert(key)
-            except TypeError:
-                raise NotPlainError("a key that cannot be hashed") from None
+        except TypeError:
+            raise NotPlainError("a key that cannot be hashed") from None
 
     def _look_at_the_clock(self) -> None:
         if self._deadline is not None and time.thread_time() > self._deadline:
             raise TimeoutError("rebuilding the value took too long")
+
+
+def _refuse_collisions(keys: list[Any]) -> None:
+    # Each is compared with all others of its hash, here and wherever the value is copied: chosen keys would take minutes.
+    if len(keys) > _MAX_SAME_HASH and max(Counter(map(hash, keys)).values()) > _MAX_SAME_HASH:
+        raise NotPlainError(f"keys that collide: over {_MAX_SAME_HASH} of one hash")
 
 
 def _progression(items: list[Any]) -> range:
@@ -272,14 +279,14 @@ _MAKERS: dict[int, Callable[[_Reader, list[Any]], Any]] = {
     ord("r"): lambda reader, items: _progression(items),
     ord("l"): lambda reader, items: items,
     ord("t"): lambda reader, items: tuple(items),
-    ord("e"): lambda reader, items: set(reader.distinct(items)),
-    ord("z"): lambda reader, items: frozenset(reader.distinct(items)),
+    ord("e"): lambda reader, items: reader.fill_set(set(), items),
+    ord("z"): lambda reader, items: frozenset(reader.fill_set(set(), items)),
     ord("q"): lambda reader, items: deque(items),
-    ord("k"): lambda reader, items: reader.distinct(items).keys(),
+    ord("k"): lambda reader, items: reader.fill({}, [part for key in items for part in (key, None)]).keys(),
     ord("v"): lambda reader, items: dict(enumerate(items)).values(),
-    ord("x"): lambda reader, items: reader.mapping(items).items(),
-    ord("d"): lambda reader, items: reader.mapping(items),
-    ord("C"): lambda reader, items: Counter(reader.mapping(items)),
-    ord("O"): lambda reader, items: OrderedDict(reader.mapping(items)),
+    ord("x"): lambda reader, items: reader.fill({}, items).items(),
+    ord("d"): lambda reader, items: reader.fill({}, items),
+    ord("C"): lambda reader, items: reader.fill(Counter(), items),
+    ord("O"): lambda reader, items: reader.fill(OrderedDict(), items),
     ord("g"): lambda reader, items: iter(items),
 }

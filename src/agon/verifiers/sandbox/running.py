@@ -91,6 +91,10 @@ class Running:
         finally:
             self.seconds = spent + time.monotonic() - start
 
+    def seconds_left(self) -> float:
+        """Return how much of the limit is left, less than nothing once it is used up."""
+        return self._time_left(self.seconds)
+
     def close(self) -> None:
         """Close every file that is still open."""
         for file in [*self._files, *self.theirs]:

@@ -1,4 +1,5 @@
 import math
+import time
 from collections import Counter, OrderedDict, deque
 
 import pytest
@@ -145,6 +146,31 @@ def test_all_calls_share_one_limit_of_time(sandbox):
             [session.call("f") for _ in range(3)]
         with pytest.raises(ProgramFailed, match="time"):
             session.call("f")
+
+
+DEAR_TO_REBUILD = """
+import sys
+reply = b"l" + (900_000).to_bytes(4, "little") + b"N" * 900_000
+def f(x):
+    plain = sys._getframe(1).f_globals["plain"]
+    encode = plain.encode
+    plain.encode = lambda value, max_bytes: reply if value == 1 else encode(value, max_bytes=max_bytes)
+    return 1
+"""
+
+
+def test_rebuilding_what_a_program_returns_is_part_of_its_time(sandbox):
+    start = time.thread_time()
+    with sandbox.load(DEAR_TO_REBUILD, LIMITS._replace(timeout_s=0.5)) as session:
+        with pytest.raises(ProgramFailed, match="time"):
+            [session.call("f", [1]) for _ in range(100)]
+    # 0.5 and a grace of 0.5; one reply alone takes a good part of that
+    assert time.thread_time() - start < 2.5
+
+
+def test_a_large_reply_that_came_in_time_is_rebuilt(sandbox):
+    program = "import time\nvalue = list(range(50_000))\ndef f(): time.sleep(0.45); return value"
+    assert call(sandbox, program, limits=LIMITS._replace(timeout_s=1.0)).value[-1] == 49_999
 
 
 def test_a_demonstration_under_main_does_not_run(sandbox):

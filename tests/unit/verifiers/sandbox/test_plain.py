@@ -1,3 +1,4 @@
+import itertools
 import sys
 import time
 from collections import Counter, OrderedDict, deque, namedtuple
@@ -147,13 +148,24 @@ def test_a_length_that_lies_costs_nothing():
             decode(bytes([tag]) + b"\xff\xff\xff\xff")
 
 
-def test_keys_that_collide_are_given_up_at_the_deadline():
-    # every multiple of 2 ** 61 - 1 has the hash 0: a set of 40,000 needs 800 million comparisons
-    data = encode([number * (2**61 - 1) for number in range(1, 40_000)], max_bytes=MOST)
+@pytest.mark.parametrize("tag", [b"e", b"z", b"k", b"d", b"C", b"O", b"x"])
+@pytest.mark.parametrize("num_repeated", [0, 20_000])
+def test_keys_chosen_to_collide_are_refused_at_once(tag, num_repeated):
+    # every multiple of 2 ** 61 - 1 has the hash 0: a set of 20,000 needs 200 million comparisons
+    keys = [number * (2**61 - 1) for number in range(1, 20_000)]
+    keys += keys[-1:] * num_repeated
+    if tag in b"dCOx":
+        keys = [part for key in keys for part in (key, None)]
     start = time.thread_time()
-    with pytest.raises(TimeoutError):
-        decode(b"e" + data[1:], deadline=start + 0.2)
+    with pytest.raises(NotPlainError, match="keys that collide"):
+        decode(tag + encode(keys, max_bytes=MOST)[1:])
     assert time.thread_time() - start < 2
+
+
+def test_keys_that_collide_by_chance_are_not_refused():
+    # -1 and -2 share a hash, and so do all 64 of these tuples
+    value = dict.fromkeys(itertools.product((-1, -2), repeat=6), 1) | dict.fromkeys(range(1000), 2)
+    assert decode(encode(value, max_bytes=MOST)) == value
 
 
 def test_many_values_are_given_up_at_the_deadline():
