@@ -39,7 +39,8 @@ _VULGAR = dict(
         strict=True,
     )
 )
-_TRANSLATE = {
+_TRANSLATE: dict[int, str | int | None] = {
+    **dict.fromkeys((0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF)),
     **_FULL_WIDTH,
     **_SPACES,
     **_SIGNS,
@@ -48,7 +49,7 @@ _TRANSLATE = {
 }
 
 _WRAPPER = re.compile(
-    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|bf|rm|emph)\s{0,4}\{([^{}]{0,200})\}"
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|bf|rm|emph|boldsymbol|bm|underline)\s{0,4}\{([^{}]{0,200})\}"
 )
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|!)(?![A-Za-z])|\\[()\[\]]|\*\*|__|\\?\$|[€£¥¢]|\\(?:euro|pounds)(?![A-Za-z])"

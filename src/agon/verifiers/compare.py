@@ -16,11 +16,13 @@ import sympy
 
 from agon.numerals import MIN_ROUNDED_DIGITS, only_number, read_number, same_number
 from agon.verifiers.letters import letter_chosen, renamed
+from agon.verifiers.names import FUNCTION, can_be_one_equation, do_names_agree
 from agon.verifiers.notation import says_that_matrices_commute
 from agon.verifiers.reading import readings
 from agon.verifiers.sets import is_same_whole
 from agon.verifiers.shape import (
     Shape,
+    are_joined_otherwise,
     equation_sides,
     has_remark,
     is_equation,
@@ -30,6 +32,7 @@ from agon.verifiers.shape import (
 )
 from agon.verifiers.spelling import is_same_text, is_words, latex_spelling, number_in_base, plain_spelling
 from agon.verifiers.units import are_other_units, split_unit
+from agon.verifiers.vectors import in_unit_vectors, is_bare, rows, with_unit_vectors
 from agon.verifiers.values import is_rounded, is_same_value, is_unfinished
 
 
@@ -43,10 +46,6 @@ class Comparison(NamedTuple):
 _WARM_UP = ((r"x^2+2x+1", r"(x+1)^2"), (r"-2 < x \le 7", r"(-2, 7]"), (r"\frac{\sqrt{3}}{2}", r"\sin 60^\circ"))
 _DEGREE = re.compile(r"\^\s?\{?\s?\\circ\s?\}?")
 _TRIGONOMETRY = re.compile(r"\\(?:sin|cos|tan|cot|sec|csc)(?![A-Za-z])")
-_FUNCTION = re.compile(r"\\?([A-Za-z]+'{0,9})\s?\(\s?([A-Za-z])\s?\)")
-_VARIABLE = re.compile(
-    r"\\?(?:[A-Za-z]|(?<=\\)[A-Za-z]+)'{0,9}(?:_\{?\w{1,3}\}?)?|\\?[A-Za-z]'{0,9}\s?\(\s?\w{1,3}\s?\)"
-)
 _PROSE = re.compile(r"[\w\s.,:!'$€£%°²³-]+(?<!_)")
 # A single letter may be a variable, unless it stands apart and abbreviates a unit.
 _HEDGE = re.compile(r"\b[b-zB-HJ-Z]\b|_")
@@ -110,7 +109,9 @@ def _compare_shapes(gold: str, answer: str) -> Comparison:
     for one, other in _units(wanted, found):
         if are_other_units(one, other):
             return Comparison("wrong", f"the unit is {other}, not {one}")
-    if _is_same(wanted, found) or is_same_whole(wanted, found):
+    if are_joined_otherwise(wanted, found):
+        return Comparison("wrong", "and is not or")
+    if _is_same(wanted, found) or (can_be_one_equation(wanted.name, found.name) and is_same_whole(wanted, found)):
         return Comparison("correct", "equal")
     if found.kind == "value" and _is_one_number_in_words(gold, answer):
         return Comparison("correct", "the number in the words")
@@ -122,23 +123,31 @@ def _compare_shapes(gold: str, answer: str) -> Comparison:
 
 
 def _is_same(wanted: Shape, found: Shape) -> bool:
-    if not _do_names_agree(wanted.name, found.name):
+    if not do_names_agree(wanted.name, found.name):
         return False
     match wanted.kind, found.kind:
         case "value", "value":
             return _is_same_leaf(wanted, found)
         case "list", "list":
-            return _is_same_list(wanted.parts, found.parts)
+            return _is_same_list(wanted.parts, found.parts, is_set=_has_braces(wanted) or _has_braces(found))
+        case "tuple", "tuple" if r"\mp" in wanted.text + found.text:
+            return _is_same_list([wanted], [found])
         case ("tuple", "tuple") | ("matrix", "matrix"):
             return _are_same_in_order(wanted.parts, found.parts)
-        case ("tuple", "list") | ("list", "tuple") if _are_same_in_order(wanted.parts, found.parts):
+        case ("tuple", "list") | ("list", "tuple") if is_bare(wanted, found) and _are_same_in_order(wanted.parts, found.parts):
             return True
         case "interval", "interval":
             return wanted.edges == found.edges and _are_same_in_order(wanted.parts, found.parts)
         case ("matrix", "tuple") | ("tuple", "matrix"):
             return _are_same_in_order(_vector(wanted), _vector(found))
         case ("value" | "tuple", "list") | ("list", "value" | "tuple"):
-            return _is_same_list(_listed(wanted), _listed(found))
+            return _is_same_list(_listed(wanted), _listed(found), is_set=_has_braces(wanted) or _has_braces(found))
+        case ("matrix", "interval" | "list") | ("interval" | "list", "matrix"):
+            return _are_same_in_order(rows(wanted), rows(found))
+        case ("tuple" | "matrix", "value") if in_unit_vectors(found.text):
+            return _is_same_formula(with_unit_vectors(_vector(wanted)), in_unit_vectors(found.text), {})
+        case ("value", "tuple" | "matrix") if in_unit_vectors(wanted.text):
+            return _is_same_formula(in_unit_vectors(wanted.text), with_unit_vectors(_vector(found)), {})
         case ("matrix", "value") | ("value", "matrix"):
             return _is_same_formula(wanted.text, found.text, {})
         case _:
@@ -161,16 +170,25 @@ def _are_same_in_order(wanted: Sequence[Shape], found: Sequence[Shape]) -> bool:
     return len(wanted) == len(found) and all(_is_same(one, other) for one, other in zip(wanted, found, strict=True))
 
 
-def _is_same_list(wanted: Sequence[Shape], found: Sequence[Shape]) -> bool:
-    """Whether two lists have the same values, in any order; in the gold's own where it alone has a name for each."""
+def _is_same_list(wanted: Sequence[Shape], found: Sequence[Shape], *, is_set: bool = False) -> bool:
+    """Whether two lists have the same values as often, in any order; in the gold's own where it alone has a name for each."""
     wanted, found = _spread(wanted), _spread(found)
     names = {part.name for part in wanted}
     if len(wanted) > 1 and "" not in names and len(names) == len(wanted) and not any(part.name for part in found):
         return _are_same_in_order(wanted, found)
-    # Each value of one side is one of the other: a value said twice is no second one.
-    return all(any(_is_same(one, other) for other in found) for one in wanted) and all(
-        any(_is_same(one, other) for one in wanted) for other in found
-    )
+    if not is_set and all(part.kind == "value" for part in (*wanted, *found)):
+        # a point said twice is no second one, but a root is; equality is no equivalence (25% is 25 and 0.25): both sides are counted
+        is_as_often = len(wanted) == len(found) and all(_count(one, wanted) == _count(one, found) for one in wanted)
+        return is_as_often and all(_count(other, wanted) for other in found)
+    return all(_count(one, found) for one in wanted) and all(_count(other, wanted) for other in found)
+
+
+def _has_braces(shape: Shape) -> bool:
+    return shape.text.startswith((r"\{", "{"))
+
+
+def _count(value: Shape, parts: Sequence[Shape]) -> int:
+    return sum(_is_same(value, part) for part in parts)
 
 
 def _spread(parts: Sequence[Shape]) -> list[Shape]:
@@ -180,26 +198,24 @@ def _spread(parts: Sequence[Shape]) -> list[Shape]:
 
 
 def _signs(part: Shape) -> list[Shape]:
-    if r"\pm" not in part.text or part.kind not in ("value", "tuple"):
+    if part.kind not in ("value", "tuple"):
         return [part]
-    text = part.text
+    if r"\mp" in part.text:
+        # the upper signs belong together, and so do the lower ones
+        return [_signed(part, *pair) for pair in ("+-", "-+")]
+    if r"\pm" not in part.text:
+        return [part]
     if part.kind == "value":
-        return [part._replace(text=text.replace(r"\pm", sign)) for sign in "+-"] if text.count(r"\pm") == 1 else [part]
+        return [_signed(part, sign, "") for sign in "+-"] if part.text.count(r"\pm") == 1 else [part]
     variants: list[tuple[Shape, ...]] = [()]
     for inner in part.parts:
         variants = [(*before, after) for before in variants for after in _signs(inner)][:64]
     return [part._replace(parts=variant) for variant in variants]
 
 
-def _do_names_agree(wanted: str, found: str) -> bool:
-    """Whether two names can be the same thing: other variables cannot; a description and a variable can."""
-    one, other = ("".join(name.split()) for name in (wanted, found))
-    if not one or not other or one == other:
-        return True
-    first, second = _FUNCTION.fullmatch(wanted), _FUNCTION.fullmatch(found)
-    if first and second:
-        return first[1] == second[1]
-    return not (_VARIABLE.fullmatch(wanted) and _VARIABLE.fullmatch(found))
+def _signed(part: Shape, plus: str, minus: str) -> Shape:
+    text = part.text.replace(r"\pm", plus).replace(r"\mp", minus)
+    return part._replace(text=text, parts=tuple(_signed(inner, plus, minus) for inner in part.parts))
 
 
 def _is_same_leaf(wanted: Shape, found: Shape) -> bool:
@@ -222,7 +238,7 @@ def _is_same_leaf(wanted: Shape, found: Shape) -> bool:
         if stated is None:
             return False
         gold = stated
-    one, other = _FUNCTION.fullmatch(wanted.name), _FUNCTION.fullmatch(found.name)
+    one, other = FUNCTION.fullmatch(wanted.name), FUNCTION.fullmatch(found.name)
     letters = {other[2]: one[2]} if one and other and one[2] != other[2] else {}
     return _is_same_formula(_in_radians(gold, answer), _in_radians(answer, gold), letters)
 

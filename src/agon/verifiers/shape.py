@@ -10,6 +10,7 @@ import re
 from typing import Literal, NamedTuple
 
 from agon.numerals import denies
+from agon.verifiers.brackets import usual_brackets, usual_rows
 
 Kind = Literal["value", "list", "tuple", "interval", "matrix"]
 
@@ -21,7 +22,7 @@ _MAX_DEPTH = 6
 class Shape(NamedTuple):
     """One answer or a part of it.
 
-    `text` is the LaTeX without the name. `edges` are the brackets of an interval, `glue` the word or sign that joins a list.
+    `text` is the LaTeX without the name. `edges` are the brackets of an interval or a set, `glue` the word or sign that joins a list.
     """
 
     kind: Kind
@@ -68,14 +69,18 @@ _REMARK = re.compile(
     r"[\s,]*(?:\\q?quad|\\[,; ]|\\text\s?\{[\s,(]{0,4}|\(\s?)?\s?\b(?:for (?:all|any|every|each|some)|where)\b.*",
     re.DOTALL,
 )
-_MATRIX = re.compile(r"\\begin\s?\{([pbvBV]?matrix|array)\}(?:\{[lcr|]{1,20}\})?(.*)\\end\s?\{\1\}", re.DOTALL)
+_OTHER_CASE = re.compile(r"\b(?:otherwise|else|elsewhere|except|unless|if|but|or)\b")
+_TRANSPOSED = re.compile(r"(.*[)\]}])\s?\^\s?\{?\s?(?:\\(?:top|intercal|mathrm\s?\{\s?T\s?\}|mathsf\s?\{\s?T\s?\})|T)\s?\}?", re.DOTALL)
+# Between bars it is a determinant: a value.
+_MATRIX = re.compile(r"\\begin\s?\{([pbB]?matrix|array)\}(?:\{[lcr|]{1,20}\})?(.*)\\end\s?\{\1\}", re.DOTALL)
+_RELATION = re.compile(r"[<>]|\\(?:[lg](?:eq?|t|eqslant)|neq?)(?![A-Za-z])")
 _SEPARATORS = (",", ";", "and", "or")
 _EDGES = {"(": ")", "[": "]"}
 
 
 def read_shape(latex: str, *, depth: int = 0) -> Shape:
     """Return the shape of an answer in `latex_spelling`."""
-    text = latex.strip()
+    text = usual_brackets(latex.strip())
     if depth < _MAX_DEPTH:
         parts, glue = _split(_INNER_AND.sub(_apart, text))
         if 1 < len(parts) <= MAX_PARTS:
@@ -106,7 +111,8 @@ def has_remark(latex: str) -> bool:
 
 def _without_remark(latex: str) -> str:
     match = _REMARK.search(latex)
-    return latex[: match.start()].strip() if match and match.start() else latex
+    is_remark = match is not None and match.start() and not _OTHER_CASE.search(match.group())
+    return latex[: match.start()].strip() if match and is_remark else latex
 
 
 def is_equation(text: str) -> bool:
@@ -197,9 +203,21 @@ def _split_name(text: str) -> tuple[str, str]:
     return (sides[1], sides[0]) if is_turned else ("", text)
 
 
+def _transposed(shape: Shape, text: str) -> Shape:
+    """The transpose of a tuple or a matrix that is written out; a value for anything else."""
+    if shape.kind in ("tuple", "interval") or (shape.kind == "list" and shape.text.startswith("[")):
+        return Shape("tuple", text, shape.parts)
+    if shape.kind != "matrix" or len({len(row.parts) for row in shape.parts}) != 1:
+        return Shape("value", text)
+    columns = zip(*(row.parts for row in shape.parts), strict=True)
+    return Shape("matrix", text, tuple(Shape("tuple", "", column) for column in columns))
+
+
 def _bracketed(text: str, depth: int) -> Shape:
+    if turned := _TRANSPOSED.fullmatch(text):
+        return _transposed(_bracketed(turned[1].strip(), depth), text)
     if matrix := _MATRIX.fullmatch(text):
-        rows = [row for row in matrix[2].split(r"\\") if row.strip()]
+        rows = [row for row in usual_rows(matrix[2]).split(r"\\") if row.strip()]
         cells = [[read_shape(cell, depth=depth + 1) for cell in row.split("&")] for row in rows]
         if rows and len(rows) * len(cells[0]) <= MAX_PARTS and r"\begin" not in matrix[2]:
             return Shape("matrix", text, tuple(Shape("tuple", "", tuple(row)) for row in cells))
@@ -213,15 +231,29 @@ def _bracketed(text: str, depth: int) -> Shape:
     parts, _ = _split(inner)
     if not 1 <= len(parts) <= MAX_PARTS:
         return Shape("value", text)
+    if r"\choose" in inner or re.fullmatch(r"\\emptyset|\\varnothing", inner):
+        return Shape("value", text)
     is_set, is_angle = opening.group() in ("{", r"\{"), opening.group() == r"\langle"
     if len(parts) == 1:
         return read_shape(inner, depth=depth + 1) if is_set or opening.group() == "[" else Shape("value", text)
     shapes = tuple(read_shape(part, depth=depth + 1) for part in parts)
     edges = opening.group() + closing.group()
     if is_set:
-        return Shape("list", text, shapes, glue=",")
+        return Shape("list", text, shapes, edges=edges, glue=",")
     if is_angle or edges == "()":
         return Shape("tuple", text, shapes)
     if len(parts) == 2 and edges[0] in _EDGES and edges[-1] in _EDGES.values():
         return Shape("interval", text, shapes, edges=edges)
     return Shape("list", text, shapes, glue=",") if edges == "[]" else Shape("value", text)
+
+
+def are_joined_otherwise(wanted: Shape, found: Shape) -> bool:
+    """Tell whether two lists of relations, or of values of several names, say "and" (or a comma) against "or"."""
+    if wanted.kind != "list" or found.kind != "list" or {wanted.glue, found.glue} not in ({"or", "and"}, {"or", ","}):
+        return False
+    if len(wanted.parts) != len(found.parts):
+        return False
+    return any(
+        len({part.name for part in shape.parts} - {""}) > 1 or any(_RELATION.search(part.text) for part in shape.parts)
+        for shape in (wanted, found)
+    )

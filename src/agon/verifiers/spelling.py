@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import re
 
-from agon.answers import unwrap_boxes
+from agon.verifiers.wrapping import without_wrapping
+from agon.verifiers.whole_sets import whole_set
 
 MAX_CHARS = 2_000
 
 _SIGNS = {
     "−": "-", "–": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "÷": r"\div ", "π": r"\pi ", "∞": r"\infty ",
-    "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm ", "°": r"^\circ ",
+    "≤": r"\le ", "≥": r"\ge ", "≠": r"\ne ", "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm ", "∓": r"\mp ", "°": r"^\circ ",
     "∅": r"\emptyset ", "≈": r"\approx ", "∀": r"\forall ", "ℝ": r"\mathbb{R}", "θ": r"\theta ", "α": r"\alpha ",
     "β": r"\beta ", "λ": r"\lambda ", "φ": r"\varphi ", "⁄": "/",
     "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅔": r"\frac{2}{3}",
     "\u00a0": " ", "\u2009": r"\,", "\u202f": r"\,", "“": "", "”": "",
     "¢": r"\text{ cents}",
 }  # fmt: skip
+_LOWERED = dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True))
 _RAISED = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
 _CIRCLED = {chr(0x2460 + i): str(i + 1) for i in range(20)}
 _TRANSLATE = {0xFF01 + i: 0x21 + i for i in range(94)} | {ord(sign): latex for sign, latex in _SIGNS.items()}
 
+_LOWERED_RUN = re.compile("[₀-₉]+")
 _RAISED_RUN = re.compile("[⁰¹²³⁴-⁹]+")
 # `m²` after a number is how people write a unit, `m^2` how they write a formula.
 _METERS = re.compile("(?<=[0-9])\\s?([kcmd]?m)([²³])(?!\\w)")
@@ -33,6 +36,9 @@ _CIRCLED_RUN = re.compile("[①-⑳](?:[\\s,]{0,2}[①-⑳])*")
 _DOUBLED = re.compile(
     r"(?<!\\)\\\\(?=(?:left|right|[dt]?frac|sqrt|text|pi|cdot|times|leq?|geq?|in|infty|cup|pm|boxed|circ)(?![A-Za-z]))"
 )
+_RAISED_O = re.compile(r"\^\s?\{\s?\\(?:text|mathrm|rm)\s?\{\s?o\s?\}\s?\}")
+_EMPTY_GROUP = re.compile(r"(?<=[0-9])\{\s?\}")
+_UNION = re.compile(r"(?<=[)\]])\s?U\s?(?=(?:\\left)?[(\[])")
 _HTML = re.compile(r"<(su[pb])>([^<>]{1,200})</\1>", re.IGNORECASE)
 _DELIMITERS = re.compile(
     r"\\[()\[\]](?![0-9])|\\?\$|\*\*|\\displaystyle(?![A-Za-z])|\\limits(?![A-Za-z])|\\(?:begin|d|t|n)?boxed(?![A-Za-z])"
@@ -64,11 +70,23 @@ _ROOT = re.compile(r"√\s?(?:(\d+|[A-Za-z])|(?=[({]))|(?<![A-Za-z\\])sqrt(?=[({
 _PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
 _BARE_DENOMINATOR = re.compile(r"(\\[dt]?frac\s?\{[^{}]{1,200}\})\s?([A-Za-z0-9])")
 _SET_BUILDER = re.compile(r"\\\{\s?[A-Za-z](?:\s?\\in\s?(?:\\mathbb\s?\{?R\}?|R))?\s?(?:\||\\mid|:)(.+)\\\}")
-_BASE = re.compile(r"(\d+)_\{?(\d{1,2})\}?")
+_BASE_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_BASE_NUMBERS = {word: number for number, word in enumerate(_BASE_WORDS, start=2)}
+_BASE = re.compile(
+    r"(?P<bracket>\()?(?P<digits>-?\d+(?:\.\d+)?)(?(bracket)\))"
+    rf"(?:_\{{?|\(?(?:in)?base-?)(?P<base>\d{{1,2}}|(?:{'|'.join(_BASE_WORDS)})(?:teen)?)\)?\}}?"
+)
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _CHOICE = re.compile(r"\(?([A-Z])\)?[.)]?")
 _CHOICE_IN_ANY_CASE = re.compile(_CHOICE.pattern, re.IGNORECASE)
 _CHOSEN = re.compile(r"\(?([A-Z])\)\s?[^()]{1,200}|([A-Z])[.:]\s[^()]{1,200}")
+_OTHER_CHOICE = re.compile(
+    r"\b(?:and|or|also|nor|not|but)\b[\s(]{1,3}(?:\w{1,8}\s)?\(?[A-Z]\b|[A-Z][).:]?\s?,?\s?(?:and|or|nor|not|but|is|isn't)\b|[,;/&]\s?\(?[A-Z]\b|\b(?:not|wrong|false)\s?\Z"
+)
+_CALLED_CHOICE = re.compile(
+    r"(?:(?:the )?(?:correct |right |best |final )?(?:answer|option|choice)(?: is)?\s?:?\s?){1,2}(?=\(?[A-Z]\b)",
+    re.IGNORECASE,
+)
 _SPAN = re.compile(r"\$\$([^$]+)\$\$|\$([^$]+)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL)
 
 _VECTOR = re.compile(r"\\(?:vec|overrightarrow|mathbf|boldsymbol|bm|hat|nabla)(?![A-Za-z])")
@@ -87,7 +105,7 @@ _FREE_SPACE = re.compile(r"(?<!\d)\s+|\s+(?!\d)|(?<=\d)\s(?=\d{3}(?!\d))")
 
 def plain_spelling(text: str) -> str:
     """Return the text without boxes, math delimiters, text wrappers, bold, extra spaces and a closing stop or comma."""
-    text = _DELIMITERS.sub("", _in_latex_signs(unwrap_boxes(text)))
+    text = _DELIMITERS.sub("", _in_latex_signs(without_wrapping(text)))
     for _ in range(3):
         text = _TEXT.sub(r"\1", text)
     text = _SPACES.sub(" ", _SIZES.sub("", text)).strip()
@@ -112,11 +130,17 @@ def is_same_text(gold: str, answer: str) -> bool:
     A choice is its letter, whether or not what was chosen stands beside it (`B) 12`).
     """
     first, second = plain_spelling(gold), plain_spelling(answer)
+    if whole := whole_set(first):
+        return whole == whole_set(second)
+    if _CHOICE.fullmatch(first) and is_words(gold):
+        second = _CALLED_CHOICE.sub("", second)
     if not is_words(gold):
         is_alike = same_signs(first) == same_signs(second) != ""
         return is_alike and _products_of_vectors(gold) == _products_of_vectors(answer)
     if choice := _CHOICE.fullmatch(first):
-        chosen = _CHOICE_IN_ANY_CASE.fullmatch(second) or _CHOSEN.fullmatch(second)
+        chosen = _CHOICE_IN_ANY_CASE.fullmatch(second) or (
+            None if _OTHER_CHOICE.search(second) else _CHOSEN.fullmatch(second)
+        )
         return chosen is not None and choice[1] == next(filter(None, chosen.groups())).upper()
     return first.casefold() == second.casefold()
 
@@ -144,7 +168,7 @@ def latex_spelling(text: str) -> str:
 
     Of words around one formula between delimiters the formula is taken; with two formulas nothing is.
     """
-    text = _in_latex_signs(unwrap_boxes(text))
+    text = _in_latex_signs(without_wrapping(text))
     spans = list(_SPAN.finditer(text))
     if len(spans) == 1 and not re.search(
         r"[\d=<>+*/^\\]", text[: spans[0].start()] + text[spans[0].end() :].strip(" %.")
@@ -168,12 +192,18 @@ def latex_spelling(text: str) -> str:
 def number_in_base(text: str) -> tuple[str, int] | None:
     """Return digits and base of a number such as `204_5`."""
     match = _BASE.fullmatch("".join(plain_spelling(text).split()))
-    return (match[1], int(match[2])) if match else None
+    if match is None:
+        return None
+    base = match["base"]
+    known = int(base) if base.isdigit() else 16 if base == "sixteen" else _BASE_NUMBERS.get(base)
+    return (match["digits"], known) if known else None
 
 
 def _in_latex_signs(text: str) -> str:
     text = _METERS.sub(lambda unit: rf"\text{{ {unit[1]}}}^{{{_RAISED[unit[2]]}}}", text)
     text = _RAISED_RUN.sub(lambda run: "^{" + "".join(_RAISED[digit] for digit in run.group()) + "}", text)
+    text = _LOWERED_RUN.sub(lambda run: "_{" + "".join(_LOWERED[digit] for digit in run.group()) + "}", text)
+    text = _UNION.sub(r"\\cup ", _EMPTY_GROUP.sub("", _RAISED_O.sub(r"^\\circ ", text)))
     text = _CIRCLED_RUN.sub(lambda run: ", ".join(_CIRCLED[sign] for sign in run.group() if sign in _CIRCLED), text)
     text = _HTML.sub(lambda tag: ("^{" if tag[1].lower() == "sup" else "_{") + tag[2] + "}", text)
     return _DOUBLED.sub(r"\\", text.translate(_TRANSLATE))

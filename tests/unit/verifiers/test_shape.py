@@ -1,6 +1,6 @@
 import pytest
 
-from agon.verifiers.shape import equation_sides, read_shape, stated_value, without_remarks
+from agon.verifiers.shape import are_joined_otherwise, equation_sides, read_shape, stated_value, without_remarks
 
 
 def outline(shape):
@@ -80,6 +80,13 @@ def test_closing_remarks_are_dropped(latex, kept):
         ("a+b = 256+37 = 293", "293"),
         ("|AB| = 1", "1"),
         ("2x = 4", None),
+        ("-x = 4", None),
+        ("x^2 = 4", None),
+        (r"\sqrt{x} = 4", None),
+        (r"\ln x = 4", None),
+        (r"2\theta = 4", None),
+        (r"\cos A = 4", "4"),
+        (r"\sqrt{4} = 2", "2"),
         ("ax + b = 0", None),
         ("x < 4", None),
         ("5", None),
@@ -94,3 +101,18 @@ def test_sides_stand_around_the_equals_signs_outside_brackets():
     assert equation_sides("(a = b)") is None
     assert equation_sides("a <= b") is None
     assert equation_sides("a != b") is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "differ"),
+    [
+        ("x>1 and x<3", "x>1 or x<3", True),
+        ("x>0, y>0", "x>0 or y>0", True),
+        ("x=2 or y=3", "x=2, y=3", True),
+        ("x=2 or x=3", "x=2, x=3", False),
+        ("x>0, y>0", "x>0 and y>0", False),
+        ("2 or 3", "2 and 3", False),
+    ],
+)
+def test_relations_joined_by_and_are_not_those_joined_by_or(wanted, found, differ):
+    assert are_joined_otherwise(read_shape(wanted), read_shape(found)) is differ
