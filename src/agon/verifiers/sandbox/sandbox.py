@@ -100,6 +100,7 @@ class Sandbox:
             SandboxError: the sandbox itself failed.
         """
         running = self._start_program(limits, is_run=False)
+        running.send_stdin(b"")
         session = FunctionSession(running, limits, lambda stop: self._finish(running, limits, stop))
         session.load(program)
         return session
@@ -216,4 +217,6 @@ def _environment() -> dict[str, str]:
         "PYTHONUTF8": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
+        # The C library takes 64 MiB of address space for each thread's own heap: sixteen threads would use the whole limit up.
+        "MALLOC_ARENA_MAX": "1",
     }

@@ -161,9 +161,9 @@ def f(x):
 
 def test_rebuilding_what_a_program_returns_is_part_of_its_time(sandbox):
     start = time.thread_time()
-    with sandbox.load(DEAR_TO_REBUILD, LIMITS._replace(timeout_s=0.5)) as session:
-        with pytest.raises(ProgramFailed, match="time"):
-            [session.call("f", [1]) for _ in range(100)]
+    session = sandbox.load(DEAR_TO_REBUILD, LIMITS._replace(timeout_s=0.5))
+    with session, pytest.raises(ProgramFailed, match="time"):
+        [session.call("f", [1]) for _ in range(100)]
     # 0.5 and a grace of 0.5; one reply alone takes a good part of that
     assert time.thread_time() - start < 2.5
 
@@ -175,6 +175,14 @@ def test_a_large_reply_that_came_in_time_is_rebuilt(sandbox):
 
 def test_a_demonstration_under_main_does_not_run(sandbox):
     assert call(sandbox, "def f(): return 1\nif __name__ == '__main__':\n    input()").value == 1
+
+
+def test_a_program_that_reads_standard_input_finds_it_empty(sandbox):
+    start = time.monotonic()
+    error = failure(sandbox, "x = input()\ndef f(): return 1")
+    assert error.exception_name == "EOFError"
+    assert time.monotonic() - start < 4
+    assert call(sandbox, "import sys\ntext = sys.stdin.read()\ndef f(): return text").value == ""
 
 
 def test_a_program_that_fails_to_load_leaves_the_sandbox_free(sandbox):

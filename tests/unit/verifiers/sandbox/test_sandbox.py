@@ -129,6 +129,21 @@ def test_a_program_may_run_out_of_memory_and_still_be_right(sandbox):
     assert (run.ended, run.exit_code, run.stdout) == ("exit", 0, b"42\n")
 
 
+def test_a_program_may_have_fifty_threads(sandbox):
+    program = """
+import threading
+ready = threading.Barrier(51)
+def work():
+    kept = [str(number) for number in range(1000)]
+    ready.wait()
+for _ in range(50): threading.Thread(target=work).start()
+ready.wait()
+print(threading.active_count() > 0)
+"""
+    run = sandbox.run(program, b"", LIMITS._replace(memory_mb=1024))
+    assert (run.ended, run.stdout) == ("exit", b"True\n"), run.stderr_tail
+
+
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
 def test_endless_output_costs_the_owner_no_memory(sandbox, stream):
     before = resident_mb()
