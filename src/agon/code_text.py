@@ -6,9 +6,13 @@ least as many of the same sign closes it, and one that is never closed reaches t
 1. the last block tagged as Python (`python`, `python3`, `py`, `py3`, any case) is the program, whatever stands after it;
 2. else the last block, of any other tag or none, that Python can parse and that does something (a bare word or number does not);
 3. else the unfenced text, if it parses as a program: the whole of it, or what stands before the first fence, in either case from the
-   first line that can start one (an answer that the prompt's own fence opened ends with a closing fence alone);
+   first line that can start one (an answer that the prompt's own fence opened ends with a closing fence alone); or if it is the
+   body of a function, indented, as it goes on where a question ends;
 4. else the last block without a tag, so that the verdict can say why it is no program;
 5. else there is no program.
+
+In 1 and 2 a block does not count that defines no function and no class, and takes one from an earlier such block: it reads the name
+without binding it, or imports it from a module that is not Python's own. It cannot stand alone: it shows how the program is used.
 
 Code on the line of the opening fence belongs to the program: only a word that can be a tag is taken for one. The fence's own
 indentation (a block inside a list) is taken off every line.
@@ -16,35 +20,28 @@ indentation (a block inside a list) is taken off every line.
 
 from __future__ import annotations
 
-import ast
 import re
-import unicodedata
-import warnings
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-# A longer text without a tag is not parsed to see if it is a program, and a longer program is not run. Parsing is all that may be done to
-# a model's text outside the sandbox, and even that takes time quadratic in the text at worst; compiling may take exponential time.
-MAX_PARSED_CHARS = 20_000
-MAX_CODE_CHARS = 50_000
-# Python brings every name into its normal form, in time quadratic in a run of combining marks. Unicode's Stream-Safe Text Format
-# (UAX 15) allows 30 in a row: no language comes near.
-MAX_MARKS = 30
+from agon.code_parse import defined_names, is_body, is_program, only_tries_out, parse
 
 PYTHON_TAGS = frozenset({"python", "python3", "py", "py3"})
-_FILE_NAME = "<model text>"
 
-_FENCE = re.compile(r"^([ \t]{0,16})(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+# Some texts start with this mark of their encoding, which Python takes for a character of the program.
+_BYTE_ORDER_MARK = "\ufeff"
+_FENCE = re.compile(r"^\ufeff?([ \t]{0,16})(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
 _TAG = re.compile(r"\{?\.?([A-Za-z][A-Za-z0-9_+#.-]*)\}?")
 _ATTRIBUTES = re.compile(r"(?:\{?\.?([A-Za-z][A-Za-z0-9_+#-]*)\}?)[ \t]+(?:[A-Za-z-]+=|\{).*")
 _FIRST_LINE = re.compile(r"^(?:(?:def|class|import|from|async def)[ \t]|@\w|if __name__)", re.MULTILINE)
 _MAX_STARTS = 8
-_NON_ASCII = re.compile(r"[^\x00-\x7f]+")
-_ACTS = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom)
-
-# What Python has to say about a model's text goes nowhere: it is no warning about agon.
-warnings.filterwarnings("ignore", module=re.escape(_FILE_NAME))
+_MAX_TRIED_OUT = 8
+_MAX_LATER_ENDS = 8
+# A comment or a string of Python; the second group is the end of one in triple quotes.
+_STRING = re.compile(
+    r"""#[^\n]*|(\"{3}|'{3})(?:\\.|(?!\1)[^\\])*(\1)?|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?""", re.DOTALL
+)
 
 
 class Block(NamedTuple):
@@ -66,18 +63,49 @@ def code_blocks(text: str) -> list[Block]:
     """Return the fenced blocks of a text, in order, blank ones too."""
     blocks: list[Block] = []
     opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    fences = list(_FENCE.finditer(text))
+    tries = _MAX_LATER_ENDS
+    for number, fence in enumerate(fences):
+        if blocks and fence.start() < blocks[-1].end:
+            continue
         if opened is None:
             if one_line := _one_line(fence):
                 blocks.append(one_line)
             elif "`" not in fence[3] or fence[2][0] == "~":
                 opened = fence
-        elif fence[2].startswith(opened[2]) and not fence[3].strip():
-            blocks.append(_block(text, opened, fence))
+        elif _closes(fence, opened):
+            block = _block(text, opened, fence)
+            if tries and _ends_inside_string(block):
+                later = [other for other in fences[number + 1 : number + 1 + tries] if _closes(other, opened)]
+                tries -= len(later)
+                block = _longer_block(text, opened, later) or block
+            blocks.append(block)
             opened = None
     if opened is not None:
         blocks.append(_block(text, opened, None))
     return blocks
+
+
+def _closes(fence: re.Match[str], opened: re.Match[str]) -> bool:
+    return fence[2].startswith(opened[2]) and not fence[3].strip()
+
+
+def _ends_inside_string(block: Block) -> bool:
+    """Whether a Python block ends within triple quotes: the fence that ended it may belong to a docstring."""
+    last = None
+    if block.is_python or not block.tag:
+        for last in _STRING.finditer(block.code):  # noqa: B007 - the last one is wanted
+            pass
+    return last is not None and last[1] is not None and last[2] is None
+
+
+def _longer_block(text: str, opened: re.Match[str], later: Iterable[re.Match[str]]) -> Block | None:
+    """The block up to the first later fence with which Python can parse it."""
+    for fence in later:
+        block = _block(text, opened, fence)
+        if not _ends_inside_string(block) and parse(block.code) is not None:
+            return block
+    return None
 
 
 def extract_code(visible: str) -> str | None:
@@ -103,86 +131,24 @@ def code_spans(visible: str) -> list[tuple[int, int]]:
 
 def has_program_form(visible: str) -> bool:
     """Whether the program stands as a prompt asks for it: in a closed block that is tagged as Python."""
-    tagged = [block for block in code_blocks(visible) if block.is_python and block.code.strip()]
-    return bool(tagged) and tagged[-1].is_closed
-
-
-def is_program(text: str) -> bool:
-    """Whether Python can parse a text, and it does something: words and numbers that stand alone do not."""
-    tree = parse(text)
-    return tree is not None and any(not _is_idle(statement) for statement in tree.body)
-
-
-def parse(text: str, *, max_chars: int = MAX_PARSED_CHARS) -> ast.Module | None:
-    """Return the syntax tree of a text, None if it has none or is too long or too deep to be parsed here."""
-    return None if len(text) > max_chars else _parsed(text).tree
-
-
-class _Parsed(NamedTuple):
-    tree: ast.Module | None
-    fault: str
-
-
-def syntax_fault(text: str) -> str | None:
-    """Return why Python cannot parse a text, None if it can."""
-    return _parsed(text).fault or None
-
-
-def _parsed(text: str) -> _Parsed:
-    """Parse a model's text. Every text of a model that Python parses outside the sandbox goes through here."""
-    if num_marks := _longest_run_of_marks(text):
-        return _Parsed(None, f"{num_marks:,} combining marks in a row, more than {MAX_MARKS} are not read")
-    try:
-        return _Parsed(ast.parse(text, _FILE_NAME), "")
-    except SyntaxError as error:
-        return _Parsed(None, f"{error.msg} (line {error.lineno})" if error.lineno else error.msg)
-    except (ValueError, OverflowError) as error:  # null bytes, half of a surrogate pair
-        return _Parsed(None, f"not a text that Python reads ({error})")
-    except (MemoryError, RecursionError):
-        return _Parsed(None, "too deeply nested")
-
-
-def _longest_run_of_marks(text: str) -> int:
-    """How many combining marks stand in a row once the text is decomposed; 0 if never more than `MAX_MARKS`."""
-    longest = 0
-    for part in () if text.isascii() else _NON_ASCII.findall(text):
-        run = 0
-        for character in part:
-            leading, trailing, is_mark = _marks(character)
-            longest = max(longest, run + leading)
-            run = run + leading if is_mark else trailing
-    return longest if longest > MAX_MARKS else 0
-
-
-class _Marks(NamedTuple):
-    leading: int
-    trailing: int
-    is_mark: bool
-
-
-@lru_cache(maxsize=4096)
-def _marks(character: str) -> _Marks:
-    """The combining marks of one character: those that it decomposes into at its start and its end, and whether it is no more."""
-    classes = [unicodedata.combining(part) for part in unicodedata.normalize("NFKD", character)]
-    bases = [index for index, kind in enumerate(classes) if kind == 0]
-    if not bases:
-        return _Marks(len(classes), len(classes), is_mark=True)
-    return _Marks(bases[0], len(classes) - 1 - bases[-1], is_mark=False)
-
-
-def _is_idle(statement: ast.stmt) -> bool:
-    """Whether a statement only names or annotates something: prose, data and `key: value` lines may parse as such."""
-    if isinstance(statement, ast.AnnAssign):
-        return statement.value is None
-    return isinstance(statement, ast.Expr) and not any(isinstance(node, _ACTS) for node in ast.walk(statement))
+    chosen = _program_block(code_blocks(visible))
+    return chosen is not None and chosen.is_python and chosen.is_closed
 
 
 def _program_block(blocks: list[Block]) -> Block | None:
     filled = [block for block in blocks if block.code.strip()]
     tagged = [block for block in filled if block.is_python]
-    if tagged:
-        return tagged[-1]
-    return next((block for block in reversed(filled) if is_program(block.code)), None)
+    return _last_program(tagged or [block for block in filled if is_program(block.code)])
+
+
+def _last_program(blocks: Sequence[Block]) -> Block | None:
+    """The last block, but for those that only try out what one before them defines."""
+    left = list(blocks[-_MAX_TRIED_OUT:])
+    defined = [defined_names(block.code) for block in left[:-1]]
+    while defined and only_tries_out(left[-1].code, frozenset().union(*defined)):
+        left.pop()
+        defined.pop()
+    return left[-1] if left else None
 
 
 class _Bare(NamedTuple):
@@ -195,8 +161,9 @@ def _bare_code(visible: str) -> _Bare | None:
     for text in dict.fromkeys((visible[: fence.start()] if fence else visible, _without_fences(visible))):
         starts = [match.start() for match in islice(_FIRST_LINE.finditer(text), _MAX_STARTS)]
         for start in dict.fromkeys((0, *starts)):
-            if is_program(text[start:]):
-                return _Bare(start, text[start:])
+            code = text[start:].removeprefix(_BYTE_ORDER_MARK)
+            if is_program(code) or (start == 0 and is_body(code)):
+                return _Bare(start, code)
     return None
 
 
@@ -224,7 +191,7 @@ def _one_line(fence: re.Match[str]) -> Block | None:
 def _block(text: str, opened: re.Match[str], closed: re.Match[str] | None) -> Block:
     tag, first_line = _tag(opened[3])
     end = closed.start() if closed else len(text)
-    body = text[min(opened.end() + 1, end) : end]
+    body = text[min(opened.end() + 1, end) : end].removeprefix(_BYTE_ORDER_MARK)
     indent = opened[1]
     if indent:
         body = re.sub(rf"^[ \t]{{1,{len(indent)}}}", "", body, flags=re.MULTILINE)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agon.code_text import MAX_CODE_CHARS
+from agon.code_parse import MAX_CODE_CHARS
 from agon.verifiers.assembly import NoProgramError, assemble
 
 PREFIX = 'from typing import List\n\ndef helper(x):\n    return x\n\ndef total(xs: List[int]):\n    """Add up."""\n'
@@ -24,8 +24,17 @@ def result(code):
         ),
         pytest.param("    return more(xs)\n\ndef more(xs):\n    return sum(xs)\n", id="the body, then a helper"),
         pytest.param(
-            "from __future__ import annotations\ndef total(xs): return sum(xs)", id="what cannot follow stands alone"
+            "from __future__ import annotations\ndef total(xs: List[int]): return helper(sum(xs))",
+            id="an import from __future__, which stays the first",
         ),
+        pytest.param(
+            '"""Add."""\nfrom __future__ import (\n    annotations,\n)\nx = "\u2028"\ndef total(xs): return helper(sum(xs))',
+            id="an import from __future__ on many lines",
+        ),
+        pytest.param(
+            "from __future__ import annotations; x = 1\ndef total(xs): return sum(xs)", id="what shares its line"
+        ),
+        pytest.param("\ufeffdef total(xs): return helper(sum(xs))", id="the mark of an encoding"),
         pytest.param("total = sum", id="a name bound to a function"),
     ],
 )
