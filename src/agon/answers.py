@@ -7,10 +7,11 @@ The rules:
 
 * Reasoning ends at the last `</think>` (or `<channel|>`, the mark of Gemma 4). The opening mark may stand in the prompt (some chat
   templates put it there), so a lone `</think>` counts. Without any mark the whole text is visible. A `<think>` that is not closed
-  leaves nothing visible.
+  leaves nothing visible, wherever it stands. Only these marks, written so, are reasoning: `<thinking>` and `<THINK>` are text.
 * Nothing in the reasoning counts.
 * `tags`: the last `<answer>` block counts; if it is not closed there is no answer. A box inside the block is unwrapped.
-* `boxed`: the last box counts; if it is not closed there is no answer, whatever stood before. Boxes joined by nothing but a comma,
+* `boxed`: the last mark of a box counts; if that box is not closed there is no answer, whatever stood before. An earlier box that is
+  never closed hides nothing: `\boxed{a so \boxed{b}.` is `b`. Boxes joined by nothing but a comma,
   "and" or "or" are one list (`\boxed{1} and \boxed{2}` is `1, 2`), so naming several values is never a free guess.
 * `\boxed`, `\fbox` and `\boxed` with spaces before the brace are the same; nested boxes are unwrapped (`\boxed{\boxed{42}}` is `42`).
 
@@ -154,7 +155,9 @@ def _last_box(visible: str) -> str | None:
     if not boxes or not boxes[-1].is_closed:
         return None
     first = len(boxes) - 1
-    while first > 0 and _is_list_glue(visible[boxes[first - 1].end : boxes[first].start]):
+    while (
+        first > 0 and boxes[first - 1].is_closed and _is_list_glue(visible[boxes[first - 1].end : boxes[first].start])
+    ):
         first -= 1
     values = [unwrap_boxes(visible[box.content_start : box.content_end]) for box in boxes[first:]]
     # The same value boxed twice is said twice, not a list.
@@ -166,17 +169,32 @@ def _is_list_glue(glue: str) -> bool:
 
 
 def _boxes(text: str) -> list[_Box]:
-    """Outermost boxes in order; one that is not closed reaches to the end."""
+    """Outermost boxes in order; one that is not closed reaches to the next, or to the end."""
+    closings = _closing_braces(text)
     boxes: list[_Box] = []
     position = 0
     while opening := _BOX.search(text, position):
-        end = _closing_brace(text, opening.end())
+        end = closings.get(opening.end() - 1)
+        position = opening.end() if end is None else end
         if end is None:
-            boxes.append(_Box(opening.start(), opening.end(), len(text), len(text), is_closed=False))
-            break
-        boxes.append(_Box(opening.start(), opening.end(), end - 1, end, is_closed=True))
-        position = end
+            following = _BOX.search(text, position)
+            reach = following.start() if following else len(text)
+            boxes.append(_Box(opening.start(), opening.end(), reach, reach, is_closed=False))
+        else:
+            boxes.append(_Box(opening.start(), opening.end(), end - 1, end, is_closed=True))
     return boxes
+
+
+def _closing_braces(text: str) -> dict[int, int]:
+    """For each opening brace that is closed, the position after the brace that closes it; escaped braces do not count."""
+    closings: dict[int, int] = {}
+    opened: list[int] = []
+    for token in _BRACE.finditer(text):
+        if token.group() == "{":
+            opened.append(token.start())
+        elif token.group() == "}" and opened:
+            closings[opened.pop()] = token.end()
+    return closings
 
 
 def _closing_brace(text: str, position: int) -> int | None:

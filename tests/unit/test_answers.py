@@ -64,6 +64,11 @@ def test_visible_text_is_what_stands_after_the_reasoning(text, visible):
         (r"Therefore $\boxed{7", None),
         (r"\boxed{7} no, \boxed{\frac{1}{2}", None),
         (r"\boxed{7} so \boxed", None),
+        # an earlier box that is never closed hides nothing
+        (r"\boxed{ hm, so \boxed{42}.", "42"),
+        (r"\boxed{a \boxed{b}", "b"),
+        (r"\boxed{1}, \boxed{ \boxed{2}", "2"),
+        (r"\boxed{ so \boxed{42}. Or \boxed{43", None),
         (r"\boxed{}", None),
         (r"\boxed{ \boxed{ } }", None),
         ("42", None),
@@ -202,6 +207,8 @@ def test_a_truncated_completion_is_never_well_formed(text, style):
 def test_answer_spans_cover_the_marks_with_their_wrapper():
     text = r"<think>\boxed{0}</think>a \boxed{1} b \fbox{\boxed{2}} c \boxed{3"
     assert [text[a:b] for a, b in answer_spans(text, "boxed")] == [r"\boxed{1}", r"\fbox{\boxed{2}}", r"\boxed{3"]
+    text = r"\boxed{ so \boxed{1} c"
+    assert [text[a:b] for a, b in answer_spans(text, "boxed")] == [r"\boxed{ so ", r"\boxed{1}"]
     text = "<answer>1</answer> b <answer>2"
     assert [text[a:b] for a, b in answer_spans(text, "tags")] == ["<answer>1</answer>", "<answer>2"]
 
