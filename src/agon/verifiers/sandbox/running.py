@@ -15,6 +15,7 @@ _TAIL = 4096
 _MIB = 2**20
 # How much of the limit may be given again for time without a core.
 _MAX_CREDIT = 2.0
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 Stop = Literal["reply", "exit", "time", "output"]
 
@@ -176,14 +177,17 @@ class Running:
         return min(limit + min(self._seconds_without_core(), _MAX_CREDIT * limit), (1 + _MAX_CREDIT) * limit) - spent
 
     def _seconds_without_core(self) -> float:
-        """Return how long the program was ready to run and had to wait, as far as it can be told."""
+        """Return how long the program was ready to run and had to wait for others, as far as it can be told.
+
+        Its first thread waits for its own threads too, those that have ended among them: at most for as long as they ran.
+        """
         if self._statistics < 0:
             return 0.0
         try:
-            # After the name in parentheses the number of threads is the 18th field. A program's own threads keep each other waiting.
+            ran_ns, waited_ns = (int(field) for field in os.pread(self._schedule, 4096, 0).split()[:2])
+            # After the name in parentheses the time of all threads in and out of the kernel are the 12th and 13th field.
             fields = os.pread(self._statistics, 4096, 0).rpartition(b")")[2].split()
-            if int(fields[17]) > 1:
-                return 0.0
-            return int(os.pread(self._schedule, 4096, 0).split()[1]) / 1e9
-        except (OSError, IndexError):
+            all_ran_s = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+        except (OSError, IndexError, ValueError):
             return 0.0
+        return max(waited_ns / 1e9 - max(all_ran_s - ran_ns / 1e9, 0.0), 0.0)

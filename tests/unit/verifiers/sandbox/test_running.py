@@ -11,10 +11,13 @@ from agon.verifiers.sandbox.running import Running
 def start(tmp_path):
     made, writers = [], []
 
-    def begin(limits, *, waited_s, threads=1):
+    def begin(limits, *, waited_s, others_ran_s=0.0):
         """A stand-in for a program that says nothing: what the kernel tells of it is in two files."""
-        (tmp_path / "schedstat").write_text(f"0 {int(waited_s * 1e9)} 7")
-        fields = ["S", *(str(number) for number in range(4, 20)), str(threads), "0"]
+        (tmp_path / "schedstat").write_text(f"{10**9} {int(waited_s * 1e9)} 7")
+        ticks = os.sysconf("SC_CLK_TCK")
+        # the first thread ran for 1 s, outside of the kernel
+        times = [str(int(ticks * seconds)) for seconds in (1.0, others_ran_s)]
+        fields = ["S", *(str(number) for number in range(4, 14)), *times, *(str(number) for number in range(16, 20))]
         (tmp_path / "stat").write_text(f"1 (a (strange) name) {' '.join(fields)}")
         end, writer = os.pipe()
         writers.append(writer)
@@ -52,7 +55,9 @@ def test_at_most_twice_the_limit_is_given_again(start):
 
 
 def test_threads_that_keep_each_other_waiting_get_nothing(start):
-    assert seconds_until_stopped(start(LIMITS, waited_s=100.0, threads=2)) < 0.7
+    # threads that have ended count as well; 0.3, and 0.3 + (0.9 - 0.5)
+    assert seconds_until_stopped(start(LIMITS, waited_s=100.0, others_ran_s=100.0)) < 0.7
+    assert 0.7 <= seconds_until_stopped(start(LIMITS, waited_s=0.9, others_ran_s=0.5)) < 1.3
 
 
 def test_where_nothing_is_told_nothing_is_given(start):
