@@ -17,6 +17,7 @@ from typing import Any
 from agon.program_tests import from_details
 from agon.verifiers.judge import Finding, judge
 from agon.verifiers.sandbox import Limits, Sandbox, SandboxError, confine_this_process
+from agon.verifiers.sandbox.linux import die_with_parent, is_supported
 from agon.verifiers.tester import Tester
 from agon.verifiers.worker import reply
 
@@ -25,7 +26,9 @@ NO_SANDBOX, LIMIT = "no sandbox", "limit"
 
 
 def main() -> None:
-    """Serve jobs until standard input closes."""
+    """Serve jobs until standard input closes, or the process that started this one is gone: a program must not run on without it."""
+    if is_supported():
+        die_with_parent()
     limits = Limits(float(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
     memory_mb, is_unsafe_allowed = int(sys.argv[4]), sys.argv[5] == "unsafe"
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")

@@ -12,6 +12,7 @@ from pathlib import Path
 from agon.verifiers.sandbox import landlock, layers, private_root, seccomp
 from agon.verifiers.sandbox.linux import (
     bar_capabilities,
+    die_with_parent,
     drop_capabilities,
     forbid_new_privileges,
     install_filter,
@@ -30,7 +31,7 @@ def confine_this_process(
 
     Open files stay usable, so a sandbox that was started before can go on being used; one that ends cannot be started again. The
     modules on `sys.path` and the paths in `readable` can still be read; nothing can be written. The address space may grow by
-    `memory_mb` MiB. Returns the layers in force.
+    `memory_mb` MiB. It ends with the thread that started it. Returns the layers in force.
 
     Raises:
         SandboxError: it cannot be isolated, or has more than one thread, which would stay free.
@@ -51,6 +52,7 @@ def confine_this_process(
     if not is_unsafe_allowed and not is_isolated_alone(tried):
         raise SandboxError(f"the checking process cannot be confined here, missing: {layers.missing(tried)}")
     _limit(memory_mb)
+    die_with_parent()
     bar_capabilities()
     drop_capabilities()
     forbid_new_privileges()
