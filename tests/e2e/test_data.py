@@ -120,7 +120,8 @@ def test_a_tokenizer_counts_the_questions(agon, write, capsys, tmp_path):
     # Long questions are left out at load: told, and no fault of the data.
     assert agon(*words) == 0
     assert "6 tokens; task.max_prompt_tokens is 5" in capsys.readouterr().out
-    assert agon(*words[:3], "--model", tmp_path / "absent") == 2
+    (tmp_path / "empty").mkdir()
+    assert agon(*words[:3], "--model", tmp_path / "empty") == 2
     assert "tokenizer.json cannot be read" in capsys.readouterr().err
 
 
@@ -177,3 +178,16 @@ def test_training_never_sees_a_gold_that_cannot_be_read(agon, write, tmp_path, s
     assert sorted(row["number"] for row in account["dropped_rows"]) == [41, 42]
     assert all("the answer" in row["reason"] for row in account["dropped_rows"])
     assert sum(account["counts"].values()) == 40
+
+
+def test_settings_that_data_does_not_use_are_refused(agon, write, capsys):
+    assert agon("data", "check", write(_rows(9)), "--set", "train.steps=2") == 2
+    assert "only settings of the tables task and verifier" in capsys.readouterr().err
+
+
+def test_a_tokenizer_out_of_reach_is_told_in_one_line(agon, write, capsys, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert agon("data", "check", write(_rows(9)), "--model", "owner/absent") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len([line for line in lines if line.startswith("agon: ")]) == 1
+    assert "the Hub cannot be reached" in lines[-1]

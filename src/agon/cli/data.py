@@ -164,6 +164,9 @@ def check(options: Namespace) -> int:
 def _settings(task: str, overrides: list[str]) -> Settings:
     from agon.recipe import settings_from
 
+    for override in overrides:
+        if not override.strip().startswith(("task.", "verifier.")):
+            raise ConfigError(f"--set {override!r}: only settings of the tables task and verifier have a meaning here")
     if not is_data_file(task):
         return settings_from({"task": {"name": task}}, overrides, source="agon data")
     tree = {"name": "custom", "path": task}
@@ -183,7 +186,12 @@ def _tokenizer(model: str) -> Callable[[str], int]:
     """Return what counts the tokens of a text. The tokenizers library reads a folder's or a Hub model's without loading torch."""
     from tokenizers import Tokenizer
 
+    from agon.tasks.hub import hub_is_reachable
+
     file = Path(model).expanduser() / "tokenizer.json"
+    if not file.parent.is_dir() and not hub_is_reachable():
+        # The library would try for half a minute, and say so line by line.
+        raise ConfigError(f"--model is {model!r}, which is no folder, and the Hub cannot be reached: give a folder")
     try:
         tokenizer = Tokenizer.from_file(str(file)) if file.parent.is_dir() else Tokenizer.from_pretrained(model)
     except Exception as error:  # the library raises plain Exceptions
