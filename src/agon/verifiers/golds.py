@@ -3,7 +3,7 @@ r"""Tell which gold answers can never be met, before anything is trained on them
 A gold answer is refused, with the reason, when
 
 * nothing is left of it without spaces, delimiters and punctuation (an empty text, `$$`, `?`, `...`);
-* it is a stand-in for an answer and none itself (`see figure`, `n/a`, `None`, `nan`, `proof`);
+* it is a stand-in for an answer and none itself (`see figure`, `n/a`, `None`, `nan`, `proof`, `answers may vary`, an image);
 * it is broken: brackets or environments do not match, or it ends in an operator (`\frac{1}{`, `3 +`);
 * it is elementary (digits, letters, fractions, roots, signs) and still no formula that can be read as a whole;
 * it is a sentence of more than `MAX_WORDS` words, which nothing but the very same words would meet, or over-long.
@@ -25,9 +25,12 @@ MAX_WORDS = 12
 
 _STAND_IN = re.compile(
     r"(?:please )?(?:see|refer to|as shown in|shown in|given in)\b.*|n/?a|nan|null|tbd|todo|unknown|no answer|not available|(?:left|omitted)\b.*"
-    r"|(?:the )?(?:figure|diagram|graph|table|proof|answer|solution|explanation)(?: (?:above|below|omitted|\d{1,3}))?",
-    re.IGNORECASE,
+    r"|(?:the )?(?:figure|diagram|graph|table|picture|image|proof|answer|solution|explanation)(?: (?:above|below|omitted|\d{1,3}))?"
+    r"|(?:the )?(?:answers?|solutions?|results?|responses?) (?:may|might|will|can|could) (?:vary|differ)|(?:various|many) answers"
+    r"|\\includegraphics.*|!\s?\[.*|<img\b.*|(?:https?://|www\.).*|\S{1,80}\.(?:png|jpe?g|gif|svg|pdf)",
+    re.IGNORECASE | re.DOTALL,
 )
+_BRACKETED = re.compile(r"[\[(<{]\s?([^\[\](){}<>]*?)\s?[\])>}][.!]?")
 _NOTHING = re.compile(r"[\s\W_]*")
 _SIGNIFICANT = re.compile(r"\\(?:infty|emptyset|varnothing|pi|aleph)|[∞∅]")
 _ENDS_OPEN = re.compile(r"(?:[-+/^_=<>]|(?<=\d)\s?\*|\\(?:cdot|times|div|le|ge|pm|frac|sqrt|cup|cap|in|text))\s?\Z")
@@ -65,7 +68,8 @@ def _reason(gold: str) -> str | None:
     plain = plain_spelling(gold)
     if _NOTHING.fullmatch(plain) and not _SIGNIFICANT.search(gold):
         return "is empty"
-    if _STAND_IN.fullmatch(plain) or plain == "None":
+    inner = bracketed[1] if (bracketed := _BRACKETED.fullmatch(plain)) and len(bracketed[1]) > 2 else plain
+    if any(_STAND_IN.fullmatch(part.strip()) for part in (gold, plain, inner)) or plain == "None":
         return "stands in for an answer and is none"
     if not _is_matched(gold):
         return "is broken: its brackets do not match"

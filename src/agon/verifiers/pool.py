@@ -89,6 +89,7 @@ class _Worker:
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_ready = False
         self._is_killed = False
 
     def ask(self, message: Any, timeout_s: float) -> Reply:
@@ -104,11 +105,11 @@ class _Worker:
         line = _read_line(_pipe(process.stdout), timeout_s)
         seconds = time.monotonic() - start
         if line is None:
-            self.end()
+            self._replace()
             return Reply("timeout", f"took longer than {timeout_s:g} s", seconds)
         if not line:
             code = process.wait()
-            self.end()
+            self._replace()
             return Reply("error", f"the checking process ended (exit status {code})", seconds)
         reply = json.loads(line)
         return Reply(reply["outcome"], reply["reason"], seconds)
@@ -129,13 +130,14 @@ class _Worker:
             _close(_pipe(process.stdin))
             _close(_pipe(process.stdout))
 
-    def _start_if_needed(self) -> str | None:
-        """Start the process if there is none; return why it cannot be used."""
-        if self._is_killed:
-            return "the checks were stopped"
-        if self._process is not None and self._process.poll() is None:
-            return None
+    def _replace(self) -> None:
+        """End the process and start the next at once: it loads while others are asked, and the next message waits less for it."""
         self.end()
+        if not self._is_killed:
+            self._spawn()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        self._is_ready = False
         self._process = process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -144,13 +146,26 @@ class _Worker:
             env=worker_environment(),
             start_new_session=True,
         )
+        return process
+
+    def _start_if_needed(self) -> str | None:
+        """Wait for the process to be ready, starting it if there is none; return why it cannot be used."""
+        if self._is_killed:
+            return "the checks were stopped"
+        process = self._process
+        if process is None or (self._is_ready and process.poll() is not None):
+            self.end()
+            process = self._spawn()
+        if self._is_ready:
+            return None
         line = _read_line(_pipe(process.stdout), START_TIMEOUT_S)
         if line is None:
             return f"the checking process was not ready after {START_TIMEOUT_S:g} s"
         if not line:
             return f"the checking process did not start (exit status {process.wait()})"
         reply = cast("dict[str, Any]", json.loads(line))
-        return None if reply.get("ready") else f"the checking process did not start: {reply.get('failed')}"
+        self._is_ready = bool(reply.get("ready"))
+        return None if self._is_ready else f"the checking process did not start: {reply.get('failed')}"
 
 
 def module_command(module: str, *arguments: object) -> list[str]:

@@ -31,8 +31,11 @@ def main() -> None:
 
         warm_up()
         forbid_evaluation()
+    except (MemoryError, SystemError):  # C code that gets no memory may raise the second
+        reply(replies, {"failed": f"it needs more than {memory_mb} MB: raise verifier.memory_mb"})
+        return
     except Exception as error:
-        reply(replies, {"failed": f"{type(error).__name__}: {error}"})
+        reply(replies, {"failed": f"{type(error).__name__}: {error}".removesuffix(": ")})
         return
     reply(replies, {"ready": True})
     for line in sys.stdin:

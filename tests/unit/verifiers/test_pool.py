@@ -68,6 +68,16 @@ def test_a_hanging_check_is_killed_in_time_and_its_worker_replaced(make_pool):
     assert [reply.outcome for reply in pool.ask([("0", "good")] * 4)] == ["correct"] * 4
 
 
+def test_the_next_process_starts_when_one_is_killed_and_not_when_it_is_needed(make_pool):
+    pool = make_pool(timeout_s=0.3, workers=1)
+    assert pool.ask([("60", "hang")])[0].outcome == "timeout"
+    process = pool._workers[0]._process
+    assert process is not None
+    assert is_alive(process.pid)
+    assert pool.ask([("0", "good")])[0].outcome == "correct"
+    assert pool._workers[0]._process is process
+
+
 def test_each_message_may_have_its_own_limit(make_pool):
     replies = make_pool(workers=1).ask([("0.6", "slow"), ("0.6", "slow")], timeouts_s=[0.2, 2.0])
     assert [reply.outcome for reply in replies] == ["timeout", "correct"]

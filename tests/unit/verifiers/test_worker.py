@@ -36,3 +36,13 @@ def test_a_check_that_hangs_ends_its_process_though_nobody_kills_it(pool):
         "error",
         f"the checking process ended (exit status {-signal.SIGALRM})",
     )
+
+
+def test_too_little_memory_to_start_is_said_with_its_remedy():
+    made = WorkerPool([sys.executable, "-m", "agon.verifiers.worker", "60", "1"], timeout_s=60.0, workers=1)
+    try:
+        (reply,) = made.ask([("x+1", "1+x")])
+    finally:
+        made.close()
+    reason = "the checking process did not start: it needs more than 60 MB: raise verifier.memory_mb"
+    assert reply[:2] == ("error", reason)
