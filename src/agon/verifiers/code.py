@@ -54,9 +54,16 @@ class CodeChecker:
             except ValueError as error:
                 verdicts[key] = Verdict("error", 0.0, str(error), program)
         messages, limits = [message for message, _ in asked.values()], [limit for _, limit in asked.values()]
-        replies = self._open_pool().ask(messages, timeouts_s=limits) if messages else []
+        replies = self._ask(messages, limits) if messages else []
         verdicts |= {key: self._verdict(key[1], reply) for key, reply in zip(asked, replies, strict=True)}
         return [verdicts[tests[id(problem)], program] for problem, program in jobs]
+
+    def _ask(self, messages: list[Any], limits: list[float]) -> list[Reply]:
+        pool = self._open_pool()
+        replies = pool.ask(messages, timeouts_s=limits)
+        if pool.refusal:
+            self.refusal = f"programs cannot be checked: {pool.refusal}; `agon doctor` says what this machine can run"
+        return replies
 
     def close(self) -> None:
         """End the checking processes, and with them every program."""

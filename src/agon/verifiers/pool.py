@@ -21,7 +21,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 START_TIMEOUT_S = 120.0
+# After so many failed starts in a row no more are tried: what fails that often does not fail by chance.
+MAX_FAILED_STARTS = 3
 _MAX_LINE = 1_000_000
+_MAX_SHOWN = 80
+_ENDING_SECONDS = 2.0
 
 
 class Reply(NamedTuple):
@@ -37,7 +41,7 @@ class WorkerPool:
 
     A process first writes the line `{"ready": true}` (or `{"failed": reason}`), then for each line of JSON that it reads one line
     `{"outcome": …, "reason": …}`. The limit of `timeout_s` runs from when a worker is given the message, never while it waits in the
-    queue.
+    queue. `refusal` says why no process can be started, once that is known; every further message is then an error at once.
     """
 
     def __init__(self, command: Sequence[str], *, timeout_s: float, workers: int) -> None:
@@ -50,6 +54,8 @@ class WorkerPool:
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="agon-verifier")
         self._lock = threading.Lock()
         self._is_closed = False
+        self._num_failed_starts = 0
+        self.refusal = ""
         weakref.finalize(self, _end_all, self._workers)
 
     def ask(self, messages: Sequence[Any], *, timeouts_s: Sequence[float] | None = None) -> list[Reply]:
@@ -75,12 +81,22 @@ class WorkerPool:
     def _one(self, message: Any, timeout_s: float) -> Reply:
         worker = self._idle.get()
         try:
-            return worker.ask(message, timeout_s)
+            failure = self.refusal or self._start(worker)
+            return Reply("error", failure, 0.0) if failure else worker.ask(message, timeout_s)
         except OSError as error:
             worker.end()
             return Reply("error", f"the checking process could not be used: {error}", 0.0)
         finally:
             self._idle.put(worker)
+
+    def _start(self, worker: _Worker) -> str:
+        """Have a process ready; return why there is none."""
+        failure = worker.start()
+        with self._lock:
+            self._num_failed_starts = self._num_failed_starts + 1 if failure else 0
+            if self._num_failed_starts >= MAX_FAILED_STARTS and not self._is_closed:
+                self.refusal = failure
+        return failure
 
 
 class _Worker:
@@ -92,11 +108,18 @@ class _Worker:
         self._is_ready = False
         self._is_killed = False
 
-    def ask(self, message: Any, timeout_s: float) -> Reply:
-        failure = self._start_if_needed()
+    def start(self) -> str:
+        """Have a process ready; return why there is none, or nothing."""
+        try:
+            failure = self._start_if_needed()
+        except OSError as error:
+            failure = f"the checking process did not start: {error}"
         if failure is not None:
             self.end()
-            return Reply("error", failure, 0.0)
+        return failure or ""
+
+    def ask(self, message: Any, timeout_s: float) -> Reply:
+        """Have the started process answer."""
         process = self._process
         assert process is not None, "a worker that did not fail to start has a process"
         start = time.monotonic()
@@ -108,10 +131,13 @@ class _Worker:
             self._replace()
             return Reply("timeout", f"took longer than {timeout_s:g} s", seconds)
         if not line:
-            code = process.wait()
+            failure = f"the checking process ended ({_ending(process)})"
             self._replace()
-            return Reply("error", f"the checking process ended (exit status {code})", seconds)
-        reply = json.loads(line)
+            return Reply("error", failure, seconds)
+        reply = _read_reply(line)
+        if not isinstance(reply.get("outcome"), str) or not isinstance(reply.get("reason"), str):
+            self.end()
+            return Reply("error", f"the checking process wrote {_shown(line)}, which is no reply", seconds)
         return Reply(reply["outcome"], reply["reason"], seconds)
 
     def kill(self) -> None:
@@ -162,10 +188,35 @@ class _Worker:
         if line is None:
             return f"the checking process was not ready after {START_TIMEOUT_S:g} s"
         if not line:
-            return f"the checking process did not start (exit status {process.wait()})"
-        reply = cast("dict[str, Any]", json.loads(line))
+            return f"the checking process did not start ({_ending(process)})"
+        reply = _read_reply(line)
         self._is_ready = bool(reply.get("ready"))
-        return None if self._is_ready else f"the checking process did not start: {reply.get('failed')}"
+        return (
+            None
+            if self._is_ready
+            else f"the checking process did not start: {reply.get('failed') or f'it wrote {_shown(line)}'}"
+        )
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended from which no line came."""
+    try:
+        return f"exit status {process.wait(_ENDING_SECONDS)}"
+    except subprocess.TimeoutExpired:
+        return f"no line of at most {_MAX_LINE:,} bytes came"
+
+
+def _read_reply(line: bytes) -> dict[str, Any]:
+    """The object that a line holds, empty if it holds none."""
+    try:
+        reply = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", reply) if isinstance(reply, dict) else {}
+
+
+def _shown(line: bytes) -> str:
+    return repr(line[:_MAX_SHOWN].decode(errors="replace").strip())
 
 
 def module_command(module: str, *arguments: object) -> list[str]:

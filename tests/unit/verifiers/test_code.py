@@ -10,9 +10,11 @@ import pytest
 
 import agon.verifiers.code as code_module
 from agon.config import VerifierSettings
+from agon.errors import VerifierError
 from agon.program_tests import CodeTests, StdinCase, StdinTests, to_details
 from agon.records import Problem
 from agon.verifiers.code import CodeChecker
+from agon.verifiers.registry import open_verifiers
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs run on Linux only")
 
@@ -147,3 +149,16 @@ def test_a_checking_process_that_does_not_answer_is_our_error(monkeypatch):
     finally:
         checker.close()
     assert checker.refusal == ""
+
+
+def test_checking_processes_that_cannot_start_stop_a_run_at_once(monkeypatch):
+    monkeypatch.setattr(code_module, "module_command", lambda *_: [sys.executable, "-c", "raise SystemExit(3)"])
+    verifiers = open_verifiers(SETTINGS)
+    try:
+        verdicts = verifiers.verify_programs([(ADD, f"{RIGHT}  # {number}") for number in range(4)])
+        with pytest.raises(VerifierError, match=r"did not start \(exit status 3\); `agon doctor`") as caught:
+            verifiers.check_error_share()
+    finally:
+        verifiers.close()
+    assert {verdict.outcome for verdict in verdicts} == {"error"}
+    assert "\n" not in str(caught.value)

@@ -94,10 +94,49 @@ def test_a_process_that_dies_is_an_error_and_is_replaced(make_pool):
     [
         ("raise SystemExit(3)", "the checking process did not start (exit status 3)"),
         ('print(\'{"failed": "no sympy"}\')', "the checking process did not start: no sympy"),
+        ("print('Traceback!')", "the checking process did not start: it wrote 'Traceback!'"),
+        ("print('[1]')", "the checking process did not start: it wrote '[1]'"),
+        (
+            "print('x' * 2_000_000, flush=True)\nwhile True: pass",
+            "the checking process did not start (no line of at most 1,000,000 bytes came)",
+        ),
     ],
 )
 def test_a_program_that_cannot_start_is_an_error_and_not_an_exception(make_pool, program, reason):
     assert [reply[:2] for reply in make_pool(program).ask([("0", "x")])] == [("error", reason)]
+
+
+@pytest.mark.parametrize("line", ["x", "[1]", "{}", '{"outcome": 1, "reason": "x"}'])
+def test_a_process_that_writes_no_reply_is_an_error_and_is_replaced(make_pool, line):
+    program = FAKE.replace("os._exit(7)", f"print({line!r}, flush=True)\n        time.sleep(60)")
+    replies = make_pool(program, workers=1).ask([("0", "die"), ("0", "good")])
+    assert [reply.outcome for reply in replies] == ["error", "correct"]
+    assert replies[0].reason == f"the checking process wrote {line!r}, which is no reply"
+
+
+def test_processes_that_cannot_start_are_tried_three_times_in_all(make_pool, tmp_path):
+    pool = make_pool(f"open({str(tmp_path / 'starts')!r}, 'a').write('x')\nraise SystemExit(3)", workers=1)
+    assert (pool.ask([("0", "x")] * 2)[1].outcome, pool.refusal) == ("error", "")
+    replies = pool.ask([("0", "x")] * 20)
+    assert {reply[:2] for reply in replies} == {("error", "the checking process did not start (exit status 3)")}
+    assert pool.refusal == "the checking process did not start (exit status 3)"
+    assert (tmp_path / "starts").read_text() == "xxx"
+
+
+def test_a_start_that_succeeds_forgives_those_that_failed(make_pool, tmp_path):
+    counter = f"import pathlib\npath = pathlib.Path({str(tmp_path / 'starts')!r})\npath.open('a').write('x')\n"
+    program = f"{counter}if len(path.read_text()) in (1, 2, 4, 5): raise SystemExit(3)\n{FAKE}"
+    pool = make_pool(program, workers=1)
+    replies = pool.ask([("0", "a"), ("0", "b"), ("0", "die"), ("0", "c"), ("0", "d"), ("0", "e")])
+    assert [reply.outcome for reply in replies] == ["error"] * 5 + ["correct"]
+    assert pool.refusal == ""
+
+
+def test_a_program_that_is_not_there_is_refused(tmp_path):
+    pool = WorkerPool([str(tmp_path / "missing")], timeout_s=1.0, workers=1)
+    assert {reply.outcome for reply in pool.ask([("0", "x")] * 3)} == {"error"}
+    assert "missing" in pool.refusal
+    pool.close()
 
 
 def test_many_threads_share_the_workers(make_pool):
