@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
@@ -187,13 +188,17 @@ def copy_back(before: Any, after: Any) -> None:
         case dict() | set():
             before.clear()
             before.update(after)
+        case deque():
+            items = list(map(_replaced, before, after) if len(before) == len(after) else after)
+            before.clear()
+            before.extend(items)
         case _:
             return
 
 
 def _replaced(old: Any, new: Any) -> Any:
     """The old object, brought up to date, if it can be; else the new one."""
-    if type(old) is type(new) and isinstance(old, list | dict | set | bytearray):
+    if type(old) is type(new) and isinstance(old, list | dict | set | bytearray | deque):
         copy_back(old, new)
         return old
     return new

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 
 import pytest
 
@@ -151,13 +152,15 @@ def test_tests_may_draw_random_numbers():
         ({"a": 1}, {"b": 1, "a": 1}),
         ({1, 2}, {3}),
         (bytearray(b"ab"), bytearray(b"c")),
+        (deque([1, 2]), deque([2])),
+        ([1, deque([1])], [1, deque([2, 3])]),
     ],
 )
 def test_an_argument_is_brought_up_to_date_in_place(before, after):
     inner = before[1] if isinstance(before, list) else None
     copy_back(before, after)
     assert before == after
-    if isinstance(inner, list):
+    if isinstance(inner, list | deque):
         assert before[1] is inner
 
 

@@ -58,7 +58,8 @@ def limit_resources(resources: Resources) -> None:
     _limit(resource.RLIMIT_FSIZE, _MAX_FILE_MB * _MIB)
     _limit(resource.RLIMIT_NOFILE, _MAX_OPEN_FILES)
     _limit(resource.RLIMIT_CPU, resources.cpu_seconds)
-    _limit(resource.RLIMIT_STACK, _STACK_MB * _MIB)
+    # Only the soft limit: contest programs raise it. What a stack takes is part of the address space.
+    resource.setrlimit(resource.RLIMIT_STACK, _stack())
     if resources.is_alone:
         _limit(resource.RLIMIT_NPROC, _MAX_THREADS if resources.is_filtered else _MAX_PROCESSES)
     _limit(resource.RLIMIT_AS, resources.address_space)
@@ -81,6 +82,12 @@ def confine(bars: Bars) -> None:
         landlock.restrict_self(bars.ruleset)
     if bars.is_filtered:
         install_filter(seccomp.build_filter(os.getpid(), may_change_files=bars.has_own_files))
+
+
+def _stack() -> tuple[int, int]:
+    _, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = _STACK_MB * _MIB
+    return (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)), hard
 
 
 def _limit(kind: int, value: int) -> None:

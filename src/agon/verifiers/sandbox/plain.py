@@ -41,13 +41,15 @@ class Opaque:
         return f"<{self.type_name}>"
 
 
-def encode(value: Any, *, max_bytes: int) -> bytes:
+def encode(value: Any, *, max_bytes: int, is_from_program: bool = False) -> bytes:
     """Write a value as bytes.
+
+    What comes from a program may hold named tuples, which are written as tuples. A program is given none: it would use their names.
 
     Raises:
         NotPlainError: it is not plain data, nested deeper than MAX_DEPTH (or in itself), or longer than `max_bytes`.
     """
-    writer = _Writer(max_bytes)
+    writer = _Writer(max_bytes, is_from_program)
     writer.write(value, 0)
     return bytes(writer.out)
 
@@ -72,8 +74,9 @@ def decode(data: bytes, *, deadline: float | None = None) -> Any:
 
 
 class _Writer:
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, is_from_program: bool) -> None:
         self.out = bytearray()
+        self._is_from_program = is_from_program
         self._max_bytes = max_bytes
         self._num_values = 0
 
@@ -116,10 +119,22 @@ class _Writer:
             self._write_all(b"g", self._drained(value), depth)
         elif kind is re.Match or kind is Opaque:
             self.out += b"m"
-        elif kind.__module__ == "numpy" and hasattr(value, "item") and not hasattr(value, "__len__"):
-            self.write(value.item(), depth + 1)
+        elif self._is_from_program and _is_named_tuple(kind):
+            self._write_all(b"t", list(tuple.__iter__(value)), depth)
+        elif (
+            kind.__module__ == "numpy"
+            and hasattr(value, "item")
+            and (issubclass(kind, str | bytes) or not hasattr(value, "__len__"))
+        ):
+            self._write_numpy(value, kind, depth)
         else:
             raise NotPlainError(f"a value of type {kind.__name__}"[:200])
+
+    def _write_numpy(self, value: Any, kind: type, depth: int) -> None:
+        item = value.item()
+        if type(item) is kind:  # a number of more digits than Python's
+            item = complex(value) if kind.__name__.startswith("clong") else float(value)
+        self.write(item, depth + 1)
 
     def _drained(self, iterator: Iterable[Any]) -> list[Any]:
         items: list[Any] = []
@@ -227,6 +242,10 @@ def _progression(items: list[Any]) -> range:
     if len(items) != 3 or any(type(item) is not int for item in items) or items[2] == 0:
         raise NotPlainError("no range")
     return range(*items)
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and kind.__eq__ is tuple.__eq__
 
 
 _KEYS, _VALUES, _PAIRS = type({}.keys()), type({}.values()), type({}.items())

@@ -75,9 +75,9 @@ def _call(module: types.ModuleType, request: bytes, max_reply_bytes: int) -> byt
     function = module.__dict__.get(name)
     if not callable(function):
         return b"U"
-    value = plain.encode(function(*args, **kwargs), max_bytes=max_reply_bytes)
+    value = plain.encode(function(*args, **kwargs), max_bytes=max_reply_bytes, is_from_program=True)
     try:
-        after = plain.encode([name, args, kwargs], max_bytes=max_reply_bytes)
+        after = plain.encode([name, args, kwargs], max_bytes=max_reply_bytes, is_from_program=True)
     except plain.NotPlainError:
         return b"L" + value
     return b"S" + value if after == request else b"C" + struct.pack("<I", len(value)) + value + after
@@ -109,7 +109,7 @@ def _compiled(source: str) -> types.CodeType:
 
 def _new_module(name: str) -> types.ModuleType:
     module = types.ModuleType(name)
-    module.__dict__["__builtins__"] = builtins
+    module.__dict__.update(__builtins__=builtins, __file__=_FILE_NAME)
     sys.modules["__main__"] = sys.modules[name] = module
     return module
 

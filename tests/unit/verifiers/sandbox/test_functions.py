@@ -61,6 +61,9 @@ RULES = {
     "return bytearray(b'a')": bytearray(b"a"),
     "return {1: 2}.keys()": {1: 2}.keys(),
     "return {1: 2}.items()": {1: 2}.items(),
+    "return [__import__('collections').namedtuple('P', 'a b')(1, 2)]": [(1, 2)],
+    "return __import__('typing').NamedTuple('P', [('a', int)])(1)": (1,),
+    "return __file__": "program.py",
 }
 
 
@@ -109,6 +112,21 @@ def test_arguments_that_are_plain_no_more_are_left_out(sandbox):
     assert (result.value, result.args_after) == (1, None)
 
 
+def test_named_tuples_that_equal_what_they_like_do_not_come_back(sandbox):
+    program = """
+from collections import namedtuple
+class P(namedtuple("P", "a b")):
+    def __eq__(self, other): return True
+def f(): return P(1, 2)
+"""
+    assert failure(sandbox, program).kind == "not plain"
+
+
+def test_a_deque_changed_in_place_is_seen(sandbox):
+    result = call(sandbox, "def f(x): x.popleft(); x.append(9)", deque([1, 2]))
+    assert result.args_after == (deque([2, 9]),)
+
+
 def test_arguments_that_are_not_plain_are_refused_before_the_call(sandbox):
     with sandbox.load("def f(x): return 1", LIMITS) as session:
         with pytest.raises(NotPlainError):
@@ -154,7 +172,7 @@ reply = b"l" + (900_000).to_bytes(4, "little") + b"N" * 900_000
 def f(x):
     plain = sys._getframe(1).f_globals["plain"]
     encode = plain.encode
-    plain.encode = lambda value, max_bytes: reply if value == 1 else encode(value, max_bytes=max_bytes)
+    plain.encode = lambda value, **options: reply if value == 1 else encode(value, **options)
     return 1
 """
 

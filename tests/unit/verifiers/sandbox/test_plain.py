@@ -188,8 +188,33 @@ def test_a_counter_is_one_again():
     assert value.most_common(1) == [("a", 2)]
 
 
-def test_numbers_of_numpy_come_as_numbers():
+def test_named_tuples_cross_from_a_program_only_and_as_tuples():
+    class Named(Pair):
+        def total(self):
+            return self.a + self.b
+
+    for value in (Pair(1, 2), Named(1, 2)):
+        read = decode(encode([value], max_bytes=MOST, is_from_program=True))
+        assert read == [(1, 2)]
+        assert type(read[0]) is tuple
+        with pytest.raises(NotPlainError):
+            encode([value], max_bytes=MOST)
+
+
+def test_numbers_and_texts_of_numpy_come_as_pythons_own():
     numpy = pytest.importorskip("numpy")
-    assert decode(encode([numpy.float64(1.5), numpy.int32(2), numpy.bool_(True)], max_bytes=MOST)) == [1.5, 2, True]
-    with pytest.raises(NotPlainError):
-        encode(numpy.zeros(3), max_bytes=MOST)
+    values = {
+        numpy.float64(1.5): 1.5,
+        numpy.int32(2): 2,
+        numpy.bool_(True): True,
+        numpy.longdouble(1.25): 1.25,
+        numpy.clongdouble(2j): 2j,
+        numpy.str_("a"): "a",
+        numpy.bytes_(b"a"): b"a",
+    }
+    for value, wanted in values.items():
+        read = decode(encode(value, max_bytes=MOST))
+        assert (read, type(read)) == (wanted, type(wanted))
+    for value in (numpy.zeros(3), numpy.array(3), numpy.matrix([[1, 2]]), numpy.datetime64("2020-01-01")):
+        with pytest.raises(NotPlainError):
+            encode(value, max_bytes=MOST)

@@ -72,6 +72,7 @@ ENDS = {
     "1 +": (1, b""),
     "import atexit; atexit.register(print, 'late'); print('early')": (0, b"early\nlate\n"),
     "import threading; threading.Timer(0.1, print, ['late']).start(); print('early')": (0, b"early\nlate\n"),
+    "print(__file__)": (0, b"program.py\n"),
     "print(__name__)": (0, b"__main__\n"),
     "import sys; print(sys.argv)": (0, b"['program.py']\n"),
     "def f(n):\n    return n and f(n - 1)\nimport sys; sys.setrecursionlimit(10**6); print(f(20000))": (0, b"0\n"),
@@ -142,6 +143,31 @@ print(threading.active_count() > 0)
 """
     run = sandbox.run(program, b"", LIMITS._replace(memory_mb=1024))
     assert (run.ended, run.stdout) == ("exit", b"True\n"), run.stderr_tail
+
+
+STACKS = ("(resource.RLIM_INFINITY, resource.RLIM_INFINITY)", "(2**29, resource.RLIM_INFINITY)", "[2**27, -1]")
+
+
+@pytest.mark.skipif(
+    resource.getrlimit(resource.RLIMIT_STACK)[1] != resource.RLIM_INFINITY,
+    reason="a program cannot raise its stack further than this machine lets anybody",
+)
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_program_may_ask_for_a_larger_stack(sandbox, stack):
+    program = (
+        f"import resource, sys\nresource.setrlimit(resource.RLIMIT_STACK, {stack})\nsys.setrecursionlimit(10**6)\n"
+    )
+    program += "def f(n): return max([n, f(n - 1)], key=lambda x: x) if n else 0\nprint(f(20000))"
+    run = sandbox.run(program, b"", LIMITS)
+    assert (run.ended, run.stdout) == ("exit", b"20000\n"), run.stderr_tail
+
+
+def test_endless_recursion_without_a_limit_ends_within_the_programs_memory(sandbox):
+    program = (
+        "import resource, sys\ntry: resource.setrlimit(resource.RLIMIT_STACK, (-1, -1))\nexcept ValueError: pass\n"
+    )
+    program += "sys.setrecursionlimit(10**9)\nclass A:\n    def __repr__(self): return repr(self)\nrepr(A())"
+    assert sandbox.run(program, b"", LIMITS).ended in ("signal", "memory", "time")
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr"])
