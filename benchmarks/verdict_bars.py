@@ -170,7 +170,7 @@ def agreement(name: str, rows: list[Row], texts: list[str], verifier: str) -> Ba
 def neighbours() -> Bar:
     checker = MathChecker(VerifierSettings(timeout_s=2.0))
     checker.check([("y + 1", "1 + y"), ("y + 2", "2 + y")])
-    hang = r"\dfrac{7^{\left(7^{\left(7^{7}\right)} - 3\right)} - 7}{12}"
+    hang = r"|9^{9^{9^9}} - 5|"
     started = time.perf_counter()
     verdicts = checker.check([("12", hang), *[(rf"\sqrt{{{n}}}", f"{n}^{{1/2}}") for n in range(101, 116)]])
     seconds = time.perf_counter() - started

@@ -32,8 +32,8 @@ from agon.verifiers.shape import (
 )
 from agon.verifiers.spelling import is_same_text, is_words, latex_spelling, number_in_base, plain_spelling
 from agon.verifiers.units import are_other_units, split_unit
-from agon.verifiers.vectors import in_unit_vectors, is_bare, rows, with_unit_vectors
 from agon.verifiers.values import is_rounded, is_same_value, is_unfinished
+from agon.verifiers.vectors import in_unit_vectors, is_bare, rows, with_unit_vectors
 
 
 class Comparison(NamedTuple):
@@ -134,7 +134,9 @@ def _is_same(wanted: Shape, found: Shape) -> bool:
             return _is_same_list([wanted], [found])
         case ("tuple", "tuple") | ("matrix", "matrix"):
             return _are_same_in_order(wanted.parts, found.parts)
-        case ("tuple", "list") | ("list", "tuple") if is_bare(wanted, found) and _are_same_in_order(wanted.parts, found.parts):
+        case ("tuple", "list") | ("list", "tuple") if is_bare(wanted, found) and _are_same_in_order(
+            wanted.parts, found.parts
+        ):
             return True
         case "interval", "interval":
             return wanted.edges == found.edges and _are_same_in_order(wanted.parts, found.parts)

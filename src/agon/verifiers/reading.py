@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -13,6 +14,7 @@ import sympy.parsing.sympy_parser as sympy_parser
 import sympy.physics.units  # pyright: ignore[reportUnusedImport] - simplify would load it after forbid_evaluation, and it reads its names as text
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, convert_to_pct, latex2sympy, normalize_latex
 
+from agon.verifiers.notation import with_symbols
 from agon.verifiers.units import split_unit
 
 _NUMBER_TOKEN = re.compile(r"[+-]?(?:[0-9]{1,4000}(?:\.[0-9]{0,4000})?|\.[0-9]{1,4000})")
@@ -62,7 +64,8 @@ def _parse(text: str) -> Any:
     if not text or "__" in text:
         return None
     is_percent = text.endswith(r"\%")
-    latex = normalize_latex(_BARE_FRACTION.sub(r"\\frac{\1}{\2}", text.removesuffix(r"\%")), _CONFIG)
+    text, meanings = with_symbols(text.removesuffix(r"\%"), _parse)
+    latex = normalize_latex(_BARE_FRACTION.sub(r"\\frac{\1}{\2}", text), _CONFIG)
     latex = _BARE_E.sub("^{e}", _BARE_ARGUMENT.sub(r"\1(\2)", latex))
     is_real = not math_verify_parser.should_treat_as_complex(latex)
     try:
@@ -72,7 +75,15 @@ def _parse(text: str) -> Any:
         parsed = convert_to_pct(parsed) if is_percent else parsed
     except Exception:  # whatever the grammar of latex2sympy raises on model text: it cannot be read
         return None
-    return None if parsed in (sympy.nan, sympy.zoo) else _with_imaginary_unit(parsed)
+    return None if parsed in (sympy.nan, sympy.zoo) else _with_meanings(_with_imaginary_unit(parsed), meanings)
+
+
+def _with_meanings(value: Any, meanings: Mapping[str, Any]) -> Any:
+    """A value in which the letters that stand for other notation are that notation."""
+    if not meanings or not hasattr(value, "free_symbols"):
+        return value
+    letters = {symbol: meanings[symbol.name] for symbol in value.free_symbols if symbol.name in meanings}
+    return value.xreplace(letters)
 
 
 def _with_imaginary_unit(value: Any) -> Any:

@@ -58,7 +58,10 @@ def _joined(parts: list[Any], glue: str) -> Any:
     if any(part is None for part in sets) or len(letters) > 1:
         return None
     are_relations = all(isinstance(part, sympy.core.relational.Relational | sympy.And) for part in parts)
-    return sympy.Intersection(*sets) if glue == "and" and are_relations else sympy.Union(*sets)
+    union = sympy.Union(*sets)
+    # `x \ge -2, x \le 7`: everything is at least -2 or at most 7, so both are meant
+    hold_at_once = glue == "and" or (glue == "," and union == sympy.S.Reals)
+    return sympy.Intersection(*sets) if are_relations and hold_at_once else union
 
 
 def _one_set(value: Any) -> Any:

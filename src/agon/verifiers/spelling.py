@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from agon.verifiers.wrapping import without_wrapping
 from agon.verifiers.whole_sets import whole_set
+from agon.verifiers.wrapping import without_wrapping
 
 MAX_CHARS = 2_000
 

@@ -1,8 +1,8 @@
 """Decide whether two sympy values are the same. Runs in a worker process only: sympy may hang or fill the memory.
 
-* Made of rational numbers alone: compared exactly.
-* Other constants: both to 40 digits, equal where 25 agree. No rounding to a fixed number of decimals, no digit is chopped.
-* With variables: at thirteen points (exactly where that can be done); equal if they agree wherever both are real, at three or more.
+* Made of rational numbers alone: compared exactly; with powers too large to write out, by remainders (`residues`).
+* Other constants: both to 40 digits, equal where 25 agree and the difference is below 10^-60. No digit is chopped.
+* With variables: at many points (`points`), exactly where that can be done; equal if they agree wherever both are real, at three or more.
   An identity such as arccos(1-2a) = 2 arcsin(sqrt(a)) is found in this way, and a difference at one point is a proof.
 * Equations and inequalities: the same up to a constant factor, by the same points.
 * Sets: interval by interval; a relation in one variable is the set it describes.
@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -21,13 +20,16 @@ from sympy.core.function import AppliedUndef
 from sympy.core.relational import Relational
 
 from agon.numerals import rounding_error
+from agon.verifiers.points import have_branches, points
+from agon.verifiers.residues import has_large_power, have_same_remainders
 
 _DIGITS = 40
 _NEAR = sympy.Rational(1, 10**25)
 _NOTHING = sympy.Rational(1, 10**35)
 _MAX_POWER = 5_000
 _MIN_POINTS = 3
-_RANGES = ((0, 1), (0, 1), (0, 1), (1, 4), (1, 4), (1, 4), (-1, 0), (-1, 0), (-4, -1), (-4, -1))
+_NEARER = sympy.Rational(1, 10**60)
+_MAX_DIGITS = 3_000
 _BOUND = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit, sympy.Subs)
 
 
@@ -156,23 +158,44 @@ def _is_same_matrix(wanted: Any, found: Any) -> bool:
 
 
 def _is_same_expression(wanted: Any, found: Any) -> bool:
+    if wanted == found:
+        return True
+    if has_large_power(wanted) or has_large_power(found):
+        # No number of digits shows the difference of 2^{10000} and 2^{10000} + 1.
+        return have_same_remainders(wanted, found) is True
     names = sorted({symbol.name for symbol in wanted.free_symbols | found.free_symbols})
     if not names:
-        first, second = _number_at(wanted, {}), _number_at(found, {})
-        if first is None or second is None:
-            return bool(wanted == found)
-        return _is_near(first, second) or (_is_nothing(first, second) and sympy_symbolic_eq(wanted, found))
+        return _is_same_constant(wanted, found)
     num_agreeing = 0
-    for point in _points(names):
+    has_branches = have_branches(wanted, found)
+    for point in points(names, wanted, found):
         first, second = _number_at(wanted, point), _number_at(found, point)
         if first is None or second is None:
             continue
         if _is_near(first, second):
             num_agreeing += 1
         # Outside of the real numbers the branches of roots and logarithms may differ: such a point says nothing.
-        elif not _is_nothing(first, second) and (_is_real(first) or _is_real(second)):
+        elif not _is_nothing(first, second) and (not has_branches or _is_real(first) or _is_real(second)):
             return False
     return num_agreeing >= _MIN_POINTS or bool(sympy_symbolic_eq(wanted, found))
+
+
+def _is_same_constant(wanted: Any, found: Any) -> bool:
+    first, second = _number_at(wanted, {}), _number_at(found, {})
+    if first is None or second is None:
+        return False
+    if _is_nothing(first, second):
+        return bool(sympy_symbolic_eq(wanted, found))
+    if not _is_near(first, second):
+        return False
+    if wanted.has(*_BOUND) or found.has(*_BOUND):
+        return True
+    # e^{100} and e^{100} + 1, or 1 and 1 - e^{-100}, agree to more digits than have been compared
+    num_digits = 2 * _DIGITS + abs(int(sympy.log(abs(first), 10)))
+    if num_digits > _MAX_DIGITS:
+        return have_same_remainders(wanted, found) is True
+    difference = wanted.evalf(num_digits, maxn=4 * num_digits) - found.evalf(num_digits, maxn=4 * num_digits)
+    return bool(abs(difference) <= _NEARER)
 
 
 def _is_same_relation(wanted: Any, found: Any) -> bool:
@@ -182,7 +205,7 @@ def _is_same_relation(wanted: Any, found: Any) -> bool:
     (first, kind), (second, other_kind) = _difference(wanted), _difference(found)
     names = sorted({symbol.name for symbol in first.free_symbols | second.free_symbols})
     ratios: list[Any] = []
-    for point in _points(names):
+    for point in points(names, first, second):
         one, other = _number_at(first, point), _number_at(second, point)
         if one is not None and other is not None and not _is_nothing(one, one) and not _is_nothing(other, other):
             ratios.append(one / other)
@@ -198,16 +221,6 @@ def _difference(relation: Any) -> tuple[Any, str]:
     if kind in turned:
         left, right, kind = right, left, turned[kind]
     return _simple(left - right), kind
-
-
-def _points(names: list[str]) -> list[dict[str, Any]]:
-    points: list[dict[str, Any]] = []
-    for index, (low, high) in enumerate(_RANGES):
-        rng = random.Random(index)
-        points.append({name: low + (high - low) * sympy.Rational(rng.randrange(1, 997), 997) for name in names})
-    # For what is defined for whole numbers alone.
-    points += [{name: sympy.Integer(start + 2 * i) for i, name in enumerate(names)} for start in (2, 3, 7)]
-    return points
 
 
 def _number_at(value: Any, point: Mapping[str, Any]) -> Any:

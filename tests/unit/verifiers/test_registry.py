@@ -37,7 +37,7 @@ def test_each_outcome_is_given_and_counted_once(verifiers):
         (problem("math"), completion(r"\boxed{13}")),
         (problem("math"), completion("no answer")),
         (problem("math"), completion(r"\boxed{12}", "length")),
-        (problem("math"), completion(r"\boxed{9^{9^{9^9}} + 1}")),
+        (problem("math"), completion(r"\boxed{|9^{9^{9^9}} - 5|}")),
         (problem("astrology"), completion(r"\boxed{12}")),
     ]
     verdicts = verifiers.verify(pairs, "boxed")

@@ -15,7 +15,19 @@ TINY = Rational(1, 10**30)
         (sympy.Pow(2, -80, evaluate=False), Rational(1, 2**80), True),
         (sqrt(2) * TINY, sqrt(3) * TINY, False),
         (sqrt(2) * TINY**2, sqrt(3) * TINY**2, False),
-        (sqrt(2) + TINY, sqrt(2), True),  # 25 digits agree
+        (sqrt(2) + TINY, sqrt(2), False),
+        (sqrt(2) + TINY**3, sqrt(2), True),  # 60 digits agree
+        (exp(100), exp(100) + 1, False),
+        (exp(100), exp(50) ** 2, True),
+        (1 - exp(-100), sympy.Integer(1), False),
+        (exp(2 * pi * I * x), exp(4 * pi * I * x), False),
+        (exp(I * x), sympy.cos(x) + I * sin(x), True),
+        ((-1) ** x, (-1) ** (-x), True),  # the same for whole x, and off the real line no branch is the right one
+        ((-1) ** (x * (x - 1) / 2), -((-1) ** (2 * x)), False),
+        (abs(x - 10), 10 - x, False),
+        (sympy.floor(x / 5), sympy.floor(x / 6), False),
+        (abs(sympy.Symbol("z")) ** 2, sympy.Symbol("z") ** 2, False),
+        (sympy.Pow(2, 10**4, evaluate=False), sympy.Pow(2, 10**4, evaluate=False) + 1, False),
         (sqrt(2) + Rational(1, 10**20), sqrt(2), False),
         (sqrt(5 + 2 * sqrt(6)), sqrt(2) + sqrt(3), True),
         (exp(I * pi), sympy.Integer(-1), True),
