@@ -202,8 +202,9 @@ def _be_tester(channel: socket.socket, confine: Callable[[], object]) -> NoRetur
         os.closerange(kept + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
         try:
             confine()
-        except SandboxError as error:
-            send(channel, ("refused", str(error)))
+        except Exception as error:  # whatever it is, it is said by the side that can be heard
+            reason = str(error) if isinstance(error, SandboxError) else f"{type(error).__name__}: {error}"
+            send(channel, ("refused", reason))
             os._exit(0)
         send(channel, ("ready",))
         while details := receive(channel, None):

@@ -117,6 +117,14 @@ def test_a_process_that_cannot_be_confined_is_not_used():
         tester_module.Tester(refuse).start()
 
 
+def test_a_process_that_fails_before_it_is_confined_says_why():
+    def fail():
+        raise PermissionError("no way in")
+
+    with pytest.raises(SandboxError, match="PermissionError: no way in"):
+        tester_module.Tester(fail).start()
+
+
 def test_a_test_process_that_failed_here_is_not_asked_again(own_tester):
     def fail(*_):
         raise RecursionError

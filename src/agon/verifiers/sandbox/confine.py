@@ -42,8 +42,12 @@ def confine_this_process(
         )
     if threading.active_count() > 1 or _num_threads() > 1:
         raise SandboxError("a process with several threads cannot be confined: confine it before it starts any")
-    extra = private_root.outermost([*readable, *_import_paths()])
-    entered = layers.enter([*left_out, "process namespace"], readable=extra)
+    try:
+        extra = private_root.outermost([*readable, *_import_paths()])
+        entered = layers.enter([*left_out, "process namespace"], readable=extra)
+    except (OSError, ImportError) as error:
+        reason = private_root.why_unreadable() or str(error)
+        raise SandboxError(f"the checking process cannot be confined: {reason}") from error
     tried = entered.layers
     has_root = layers.has(entered, "file system namespace")
     ruleset = layers.try_landlock(tried, left_out, has_private_root=has_root, readable=extra)

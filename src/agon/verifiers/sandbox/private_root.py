@@ -43,6 +43,18 @@ def python_paths() -> list[str]:
     return outermost(folder for folder in folders if Path(folder).exists())
 
 
+def why_unreadable(paths: Sequence[str] = ()) -> str:
+    """Name what Python needs (or the first of `paths`) that this process's user cannot read; "" if there is nothing.
+
+    Only the user counts, not what a capability adds: the sandbox gives those up.
+    """
+    for path in map(os.path.realpath, paths or (sys.executable, sys.prefix, os.__file__, __file__)):
+        for step in [*reversed(Path(path).parents), Path(path)]:
+            if not os.access(step, os.R_OK if str(step) == path else os.X_OK):
+                return f"this user cannot read {step}, and Python needs {path}: install Python and Agon where every user can read them"
+    return ""
+
+
 def readable_paths() -> list[str]:
     """Return all that a program can read where there is no private root."""
     return [*python_paths(), *_SYSTEM]

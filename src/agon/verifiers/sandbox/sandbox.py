@@ -17,6 +17,7 @@ from typing import Any
 from agon.verifiers.sandbox.functions import FunctionSession
 from agon.verifiers.sandbox.layers import is_isolated, missing
 from agon.verifiers.sandbox.linux import is_supported
+from agon.verifiers.sandbox.private_root import why_unreadable
 from agon.verifiers.sandbox.program import HEADER
 from agon.verifiers.sandbox.records import Ended, Layer, Limits, ProgramRun, SandboxError
 from agon.verifiers.sandbox.running import Running, Stop
@@ -54,21 +55,8 @@ class Sandbox:
             raise SandboxError(
                 f"programs can only be run on 64-bit Linux (x86_64 or aarch64), and this is {sys.platform}"
             )
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._control = ours
-        with theirs:
-            module, control = "agon.verifiers.sandbox.zygote", str(theirs.fileno())
-            self._process = subprocess.Popen(
-                [sys.executable, "-P", "-s", "-m", module, control, self._left_out],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=_environment(),
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-                cwd="/",
-            )
-        self.layers = [Layer(*layer) for layer in self._hear_layers(self._process)]
+        self._process = process = self._start_process()
+        self.layers = [Layer(*layer) for layer in self._hear_layers(process)]
         if not self._is_unsafe_allowed and not is_isolated(self.layers):
             self.close()
             raise SandboxError(
@@ -166,6 +154,26 @@ class Sandbox:
             running.seconds,
         )
 
+    def _start_process(self) -> subprocess.Popen[bytes]:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control = ours
+        with theirs:
+            module, control = "agon.verifiers.sandbox.zygote", str(theirs.fileno())
+            try:
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-s", "-m", module, control, self._left_out],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env=_environment(),
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    cwd="/",
+                )
+            except OSError as error:
+                self.close()
+                raise SandboxError(f"the sandbox could not be started: {why_unreadable() or error}") from error
+
     def _hear_layers(self, process: subprocess.Popen[bytes]) -> list[Any]:
         assert process.stderr is not None, "the process was started with a pipe"
         with process.stderr as errors:
@@ -173,7 +181,7 @@ class Sandbox:
                 return self._hear(_START_TIMEOUT_S)[0]["layers"]
             except SandboxError as error:
                 # It has ended: all that it had to say is there.
-                last = errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
+                last = why_unreadable() or errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
                 raise SandboxError(f"{error}: {last}") if last else error from None
 
     def _hear(self, timeout_s: float) -> tuple[dict[str, Any], list[int]]:

@@ -263,6 +263,12 @@ def test_a_process_that_cannot_start_says_why(fresh, monkeypatch):
         fresh().start()
 
 
+def test_a_python_that_cannot_be_run_is_named(fresh, monkeypatch, tmp_path):
+    monkeypatch.setattr(module.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(SandboxError, match=r"could not be started: .*python.*every user can read"):
+        fresh().start()
+
+
 def test_good_programs_pass_beside_a_fork_bomb(fresh):
     bombed, good = fresh(), fresh()
     bombed.start(), good.start()
