@@ -57,6 +57,9 @@ def _joined(parts: list[Any], glue: str) -> Any:
     letters = {symbol.name for part in parts for symbol in part.free_symbols}
     if any(part is None for part in sets) or len(letters) > 1:
         return None
+    ranges = [one for one in sets if not isinstance(one, sympy.FiniteSet)]
+    if ranges and any(isinstance(one, sympy.FiniteSet) and one.is_subset(sympy.Union(*ranges)) for one in sets):
+        return None  # `q > 1, 77` names a value of the set as a second answer
     are_relations = all(isinstance(part, sympy.core.relational.Relational | sympy.And) for part in parts)
     union = sympy.Union(*sets)
     # `x \ge -2, x \le 7`: everything is at least -2 or at most 7, so both are meant

@@ -79,9 +79,9 @@ _BASE = re.compile(
 _WORDS = re.compile(r"[A-Za-z][A-Za-z' -]*")
 _CHOICE = re.compile(r"\(?([A-Z])\)?[.)]?")
 _CHOICE_IN_ANY_CASE = re.compile(_CHOICE.pattern, re.IGNORECASE)
-_CHOSEN = re.compile(r"\(?([A-Z])\)\s?[^()]{1,200}|([A-Z])[.:]\s[^()]{1,200}")
+_CHOSEN = re.compile(r"\(?([A-Z])\)(?:[:.]?\s|(?=[0-9\\$]))[^()]{1,200}|([A-Z])[.:]\s[^()]{1,200}")
 _OTHER_CHOICE = re.compile(
-    r"\b(?:and|or|also|nor|not|but)\b[\s(]{1,3}(?:\w{1,8}\s)?\(?[A-Z]\b|[A-Z][).:]?\s?,?\s?(?:and|or|nor|not|but|is|isn't)\b|[,;/&]\s?\(?[A-Z]\b|\b(?:not|wrong|false)\s?\Z"
+    r"\b(?:and|or|also|nor|not|but)\b[\s(]{1,3}(?:\w{1,8}\s)?\(?[A-Z]\b|[A-Z][).:]?\s?,?\s?(?:and|or|nor|not|but|is|isn't)\b|[,;/&]\s?\(?[A-Z]\b|\b(?:not|wrong|false)\s?\Z|\b(?:otherwise|if|unless|except)\b"
 )
 _CALLED_CHOICE = re.compile(
     r"(?:(?:the )?(?:correct |right |best |final )?(?:answer|option|choice)(?: is)?\s?:?\s?){1,2}(?=\(?[A-Z]\b)",

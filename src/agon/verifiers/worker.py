@@ -31,11 +31,10 @@ def main() -> None:
 
         warm_up()
         forbid_evaluation()
-    except (MemoryError, SystemError):  # C code that gets no memory may raise the second
-        reply(replies, {"failed": f"it needs more than {memory_mb} MB: raise verifier.memory_mb"})
-        return
     except Exception as error:
-        reply(replies, {"failed": f"{type(error).__name__}: {error}".removesuffix(": ")})
+        shown = f"{type(error).__name__}: {error}".removesuffix(": ")
+        too_small = f"it needs more than {memory_mb} MB: raise verifier.memory_mb"
+        reply(replies, {"failed": too_small if _is_lack_of_memory(error) else shown})
         return
     reply(replies, {"ready": True})
     for line in sys.stdin:
@@ -51,6 +50,12 @@ def main() -> None:
             outcome, reason = "error", f"{type(error).__name__}: {error}"[:200]
         set_alarm(None)
         reply(replies, {"outcome": outcome, "reason": reason})
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether a module could not be loaded for want of memory, which C code and the loader say in ways of their own."""
+    is_said = any(words in str(error) for words in ("allocate memory", "failed to map segment"))
+    return is_said or isinstance(error, MemoryError | SystemError)
 
 
 def limit_resources(memory_mb: int) -> None:
