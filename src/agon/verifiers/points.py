@@ -8,7 +8,16 @@ from typing import Any
 import sympy
 
 _RANGES = ((0, 1), (0, 1), (0, 1), (1, 4), (1, 4), (1, 4), (-1, 0), (-1, 0), (-4, -1), (-4, -1))
-_FAR_RANGES = ((5, 30), (-30, -5), (30, 300), (-300, -30), (1_000, 30_000), (-30_000, -1_000))
+_FAR_RANGES = (
+    (5, 30),
+    (-30, -5),
+    (30, 300),
+    (-300, -30),
+    (1_000, 30_000),
+    (-30_000, -1_000),
+    (10**6, 10**9),
+    (-(10**9), -(10**6)),
+)
 _PIECES = (sympy.Abs, sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.sign, sympy.Piecewise, sympy.Mod)
 _ARCS = (sympy.asin, sympy.acos, sympy.atan, sympy.acot, sympy.asec, sympy.acsc)
 _GROWING = (sympy.factorial, sympy.gamma, sympy.binomial, sympy.Sum, sympy.Product, sympy.Integral)
