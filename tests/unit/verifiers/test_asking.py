@@ -144,6 +144,27 @@ def test_tests_may_draw_random_numbers():
 
 
 @pytest.mark.parametrize(
+    ("reason", "num_calls", "kind"),
+    [
+        ("nested deeper than 200", 1, "not held"),
+        ("a value of type TooLarge", 1, "not held"),
+        ("a value of type Node", 1, "broken tests"),
+        ("nested deeper than 200", 0, "broken tests"),
+    ],
+)
+def test_a_result_that_cannot_be_an_argument_is_the_programs_fault(reason, num_calls, kind):
+    answers = iter([(1, (1,), {})] * num_calls)
+
+    def exchange(_):
+        for answer in answers:
+            return answer
+        raise NotPlainError(reason)
+
+    tests = CodeTests(("x = f(1)\nassert f(x) == 1\nassert f(x) == 1",), ("f",))
+    assert ask(tests, exchange).kind == kind
+
+
+@pytest.mark.parametrize(
     ("before", "after"),
     [
         ([1, [2, 3]], [1, [3, 2]]),
