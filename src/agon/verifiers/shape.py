@@ -70,7 +70,9 @@ _REMARK = re.compile(
     re.DOTALL,
 )
 _OTHER_CASE = re.compile(r"\b(?:otherwise|else|elsewhere|except|unless|if|but|or)\b")
-_TRANSPOSED = re.compile(r"(.*[)\]}])\s?\^\s?\{?\s?(?:\\(?:top|intercal|mathrm\s?\{\s?T\s?\}|mathsf\s?\{\s?T\s?\})|T)\s?\}?", re.DOTALL)
+_TRANSPOSED = re.compile(
+    r"(.*[)\]}])\s?\^\s?\{?\s?(?:\\(?:top|intercal|mathrm\s?\{\s?T\s?\}|mathsf\s?\{\s?T\s?\})|T)\s?\}?", re.DOTALL
+)
 # Between bars it is a determinant: a value.
 _MATRIX = re.compile(r"\\begin\s?\{([pbB]?matrix|array)\}(?:\{[lcr|]{1,20}\})?(.*)\\end\s?\{\1\}", re.DOTALL)
 _RELATION = re.compile(r"[<>]|\\(?:[lg](?:eq?|t|eqslant)|neq?)(?![A-Za-z])")
