@@ -23,14 +23,7 @@ _STRETCH = 3.0
 Job = tuple[Problem, str]
 
 # The sandbox ends what runs too long. A checking process that did not answer in time has failed itself: an error, like all the rest.
-# The pool's own limit lies far above the program's: what reaches it was kept busy by the program, which must not be masked for that.
-_OUTCOMES: dict[str, Outcome] = {
-    "correct": "correct",
-    "wrong": "wrong",
-    "unparsed": "unparsed",
-    LIMIT: "timeout",
-    "timeout": "timeout",
-}
+_OUTCOMES: dict[str, Outcome] = {"correct": "correct", "wrong": "wrong", "unparsed": "unparsed", LIMIT: "timeout"}
 
 
 class CodeChecker:
