@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import agon
-from agon.verifiers.sandbox import Limits, Sandbox, SandboxError
+from agon.verifiers.sandbox import Limits, Sandbox, SandboxError, private_root
 from agon.verifiers.sandbox import sandbox as module
 
 LIMITS = Limits(timeout_s=5.0, memory_mb=256, output_mb=8)
@@ -201,7 +201,10 @@ def test_nothing_of_one_program_is_there_for_the_next(sandbox):
 
 def test_a_program_has_an_empty_folder_that_goes_with_it(fresh):
     sandbox = fresh()
-    program = "import os, tempfile\nprint(os.listdir('.'), os.listdir('/tmp'))\nopen('a', 'w').close(); open('/tmp/b', 'w').close()"
+    # /tmp is the same folder, unless Python itself is installed below it.
+    other = "." if any(path.startswith("/tmp/") for path in private_root.python_paths()) else "/tmp"
+    program = f"import os, tempfile\nprint(os.listdir('.'), os.listdir('{other}'))\n"
+    program += f"open('a', 'w').close(); open('{other}/b', 'w').close()"
     program += "\nwith tempfile.TemporaryFile() as f: f.write(b'x')\nprint(sorted(os.listdir('.')))"
     for _ in range(2):
         assert sandbox.run(program, b"", LIMITS).stdout == b"[] []\n['a', 'b']\n"
