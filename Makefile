@@ -56,8 +56,8 @@ test-slow: install ## the tests marked slow
 bench: install ## speed of sampling and learning, as ratios
 	for script in $(filter-out %_bars.py %_parts.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script; done
 
-bars: install ## what verdicts have to reach, measured on files of public answers (needs the data; minutes)
-	for script in benchmarks/*_bars.py; do $(BIN)/python $$script || exit 1; done
+bars: install ## every bar on verdicts, on public answers and programs: AGON_DATA=FOLDER make bars (minutes)
+	for script in benchmarks/*_bars.py benchmarks/verdict_speed.py; do $(BIN)/python $$script || exit 1; done
 
 format: install ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .

@@ -31,7 +31,6 @@ from agon.verifiers.math import MathChecker, open_math_pool
 from agon.verifiers.pool import WorkerPool
 from agon.verifiers.registry import open_verifiers
 
-DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 LIMIT_S = 5.0
 ALONE = r"""
 import json, logging, os, resource, sys
@@ -60,12 +59,11 @@ class Bar(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--data", type=Path, default=os.environ.get("AGON_DATA"), help="default: AGON_DATA")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    if not (arguments.data / "verifier_pairs.jsonl.gz").is_file():
-        print(f"no verifier_pairs.jsonl.gz in {arguments.data}: name the folder with --data", file=sys.stderr)
-        return
+    if arguments.data is None or not (arguments.data / "verifier_pairs.jsonl.gz").is_file():
+        sys.exit(f"no verifier_pairs.jsonl.gz in {arguments.data}: name the folder with --data or AGON_DATA")
     bars = [
         *bars_of_pairs(read(arguments.data, "verifier_pairs"), arguments.json),
         *bars_of_completions(arguments.data),

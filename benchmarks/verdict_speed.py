@@ -26,7 +26,7 @@ from pathlib import Path
 from agon.config import VerifierSettings
 from agon.verifiers.math import MathChecker, check_plainly
 
-GOLDS = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "math500.jsonl.gz"
+GOLDS = Path(os.environ.get("AGON_DATA", "")) / "math500.jsonl.gz"
 Pair = tuple[str, str]
 
 
@@ -38,7 +38,7 @@ def main() -> None:
     print(f"{'pairs':44} {'n':>6} {'verdicts/s':>11}  outcomes")
     show("plain numbers", plain_pairs(), arguments.repeats)
     if not arguments.golds.is_file():
-        print(f"no file {arguments.golds}: the mix is left out; name one with --golds")
+        print(f"no file {arguments.golds}: the mix is left out; name one with --golds, or its folder with AGON_DATA")
         return
     with gzip.open(arguments.golds, "rt", encoding="utf-8") as lines:
         golds = list(dict.fromkeys(str(json.loads(line)["answer"]) for line in lines))

@@ -2,14 +2,15 @@
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from agon.prompts.withhold import is_readable, withhold_answer
 
-SHARED = Path(__file__).parents[3].parent / "shared" / "data"
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the development data is not here")
+SHARED = Path(os.environ.get("AGON_DATA", "no folder is named"))
+pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="AGON_DATA names no folder")
 
 
 @pytest.mark.parametrize(
