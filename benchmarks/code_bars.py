@@ -65,11 +65,11 @@ def main() -> None:
     arguments = parser.parse_args()
     table = Table()
     if arguments.data is None:
-        print("no data folder: name one, or set AGON_DATA; only the speed is measured")
+        print("no data folder: name one, or set AGON_DATA; only the speed is measured, so the bars count as missed")
     else:
         check_data(Path(arguments.data), table, arguments.workers)
     measure_speed(table, arguments.workers, arguments.repeats)
-    sys.exit(0 if table.is_met else 1)
+    sys.exit(0 if table.is_met and arguments.data is not None else 1)
 
 
 def check_data(data: Path, table: Table, workers: int) -> None:

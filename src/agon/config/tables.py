@@ -212,7 +212,7 @@ class VerifierSettings(Table):
     code_timeout_s: Seconds = 10.0
     """Time a program may run: on one test of a program that reads standard input, on all tests of a function. A problem's own
     limit counts where it is shorter. Time in which the program was ready but had no core to run on is not counted."""
-    code_memory_mb: Positive = 1024
+    code_memory_mb: Positive = 2048
     """Address space of a program."""
     code_output_mb: Positive = 8
     """Most that a program may print."""
