@@ -21,5 +21,5 @@ def test_memory_freed_is_used_again_without_page_faults():
     before = faults()
     for _ in range(10):
         torch.ones(4 << 20).add_(1)
-    # Given back to the system, 16 MiB would fault 4,096 times at each use.
-    assert faults() - before < 4096
+    # Given back to the system, 16 MiB would fault 4,096 times at each of ten uses; a system that is short of memory may take a page.
+    assert faults() - before < 3 * 4096
