@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from agon.records import Outcome, Problem, Verdict
 from agon.verifiers.code_worker import LIMIT, NO_SANDBOX
 from agon.verifiers.judge import ALL_RUNS_S
 from agon.verifiers.pool import Reply, WorkerPool, module_command
+from agon.verifiers.processes import LazyPool
 from agon.verifiers.tester import WALL_SECONDS
 
 # Beyond what the sandbox itself allows: a checking process that has not answered by then has failed.
@@ -34,8 +34,7 @@ class CodeChecker:
 
     def __init__(self, settings: VerifierSettings) -> None:
         self._settings = settings
-        self._pool: WorkerPool | None = None
-        self._lock = threading.Lock()
+        self._pool = LazyPool(lambda: _open_pool(settings))
         self.refusal = ""
 
     def check(self, jobs: Sequence[Job]) -> list[Verdict]:
@@ -59,7 +58,7 @@ class CodeChecker:
         return [verdicts[tests[id(problem)], program] for problem, program in jobs]
 
     def _ask(self, messages: list[Any], limits: list[float]) -> list[Reply]:
-        pool = self._open_pool()
+        pool = self._pool.get()
         replies = pool.ask(messages, timeouts_s=limits)
         if pool.refusal:
             self.refusal = f"programs cannot be checked: {pool.refusal}; `agon doctor` says what this machine can run"
@@ -67,25 +66,7 @@ class CodeChecker:
 
     def close(self) -> None:
         """End the checking processes, and with them every program."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
-
-    def _open_pool(self) -> WorkerPool:
-        with self._lock:
-            if self._pool is None:
-                settings = self._settings
-                command = module_command(
-                    "agon.verifiers.code_worker",
-                    settings.code_timeout_s,
-                    settings.code_memory_mb,
-                    settings.code_output_mb,
-                    settings.memory_mb,
-                    "unsafe" if settings.unsafe_code_execution else "isolated",
-                )
-                self._pool = WorkerPool(command, timeout_s=settings.code_timeout_s, workers=settings.workers)
-            return self._pool
+        self._pool.close()
 
     def _limit_s(self, problem: Problem) -> float:
         tests = from_details(problem.details)
@@ -99,3 +80,15 @@ class CodeChecker:
             self.refusal = reply.reason
         outcome = _OUTCOMES.get(reply.outcome, "error")
         return Verdict(outcome, float(outcome == "correct"), reply.reason, program)
+
+
+def _open_pool(settings: VerifierSettings) -> WorkerPool:
+    command = module_command(
+        "agon.verifiers.code_worker",
+        settings.code_timeout_s,
+        settings.code_memory_mb,
+        settings.code_output_mb,
+        settings.memory_mb,
+        "unsafe" if settings.unsafe_code_execution else "isolated",
+    )
+    return WorkerPool(command, timeout_s=settings.code_timeout_s, workers=settings.workers)

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from agon.config import VerifierSettings
 from agon.numerals import read_number, same_number
 from agon.records import Verdict
-from agon.verifiers.pool import Reply, WorkerPool, module_command
+from agon.verifiers.pool import WorkerPool, module_command
+from agon.verifiers.processes import LazyPool, verdict_on_answer
 from agon.verifiers.spelling import MAX_CHARS, is_same_text, is_words
 from agon.verifiers.units import have_other_units
 
@@ -26,8 +27,7 @@ class MathChecker:
     """Checks (gold, answer) pairs. Safe from any thread; starts its processes with the first pair that needs them."""
 
     def __init__(self, settings: VerifierSettings) -> None:
-        self._settings = settings
-        self._pool: WorkerPool | None = None
+        self._pool = LazyPool(lambda: open_math_pool(settings))
         self._remembered: dict[Pair, Verdict] = {}
         self._lock = threading.Lock()
 
@@ -40,23 +40,17 @@ class MathChecker:
                 verdicts[pair] = verdict
         rest = [pair for pair in dict.fromkeys(pairs) if pair not in verdicts]
         if rest:
-            verdicts |= {pair: _verdict(pair, reply) for pair, reply in zip(rest, self._compare(rest), strict=True)}
+            replies = self._pool.get().ask(rest)
+            verdicts |= {
+                (gold, answer): verdict_on_answer(reply, answer, gold)
+                for (gold, answer), reply in zip(rest, replies, strict=True)
+            }
             self._remember({pair: verdicts[pair] for pair in rest if verdicts[pair].outcome in _SURE})
         return [verdicts[pair] for pair in pairs]
 
     def close(self) -> None:
         """End the worker processes."""
-        with self._lock:
-            pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.close()
-
-    def _compare(self, pairs: list[Pair]) -> list[Reply]:
-        with self._lock:
-            if self._pool is None:
-                self._pool = open_math_pool(self._settings)
-            pool = self._pool
-        return pool.ask(pairs)
+        self._pool.close()
 
     def _remember(self, verdicts: dict[Pair, Verdict]) -> None:
         # A time-out is not remembered: on a busy machine the same pair may do better next time.
@@ -92,14 +86,3 @@ def check_plainly(gold: str, answer: str) -> Verdict | None:
     if same_number(first, second):
         return Verdict("correct", 1.0, "equal numbers", answer, gold)
     return Verdict("wrong", 0.0, "other number", answer, gold)
-
-
-def _verdict(pair: Pair, reply: Reply) -> Verdict:
-    gold, answer = pair
-    match reply.outcome:
-        case "correct":
-            return Verdict("correct", 1.0, reply.reason, answer, gold)
-        case "wrong" | "unparsed" | "timeout" as outcome:
-            return Verdict(outcome, 0.0, reply.reason, answer, gold)
-        case _:
-            return Verdict("error", 0.0, reply.reason, answer, gold)

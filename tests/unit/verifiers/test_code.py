@@ -90,7 +90,7 @@ def test_memory_is_limited(checker):
 
 def test_the_same_program_runs_once(checker, monkeypatch):
     asked = []
-    pool = checker._open_pool()
+    pool = checker._pool.get()
     monkeypatch.setattr(
         pool, "ask", lambda messages, **more: asked.extend(messages) or type(pool).ask(pool, messages, **more)
     )
