@@ -35,6 +35,24 @@ def check_request(request: Request, context_length: int, *, index: int = 0) -> N
         )
 
 
+def check_known(request: Request, names: Sequence[str], vocab_size: int, *, index: int = 0) -> None:
+    """Refuse a request for what the engine's model does not have.
+
+    Raises:
+        EngineError: an adapter that is not loaded, or a token id outside of the vocabulary.
+    """
+    if request.adapter is not None and request.adapter not in names:
+        known = ", ".join(names) or "none, this is a bare base"
+        raise EngineError(
+            f"request {index} asks for adapter {request.adapter!r}, which is not loaded: known are {known}"
+        )
+    if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < vocab_size:
+        raise EngineError(
+            f"request {index} has token ids from {min(request.prompt_ids)} to {max(request.prompt_ids)}, but the model "
+            f"knows 0 to {vocab_size - 1}: encode the prompt with the model's own tokenizer"
+        )
+
+
 def check_completions(
     requests: Sequence[Request],
     completions: Sequence[Completion],

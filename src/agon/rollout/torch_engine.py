@@ -14,7 +14,7 @@ from agon.errors import EngineError
 from agon.model.base import Base
 from agon.records import Completion, Request
 from agon.rollout.batching import decode
-from agon.rollout.checks import check_request
+from agon.rollout.checks import check_known, check_request
 from agon.rollout.decoding import ModelCall, PlainDecoder, SlotDecoder
 from agon.rollout.engine import OnFinish
 from agon.rollout.lean import Replacement, find_layers, replaced
@@ -101,16 +101,7 @@ class TorchEngine:
 
     def _check(self, index: int, request: Request) -> None:
         check_request(request, self.context_length, index=index)
-        if request.adapter is not None and request.adapter not in self._source.names:
-            known = ", ".join(self._source.names) or "none, this is a bare base"
-            raise EngineError(
-                f"request {index} asks for adapter {request.adapter!r}, which is not loaded: known are {known}"
-            )
-        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < self._vocab_size:
-            raise EngineError(
-                f"request {index} has token ids from {min(request.prompt_ids)} to {max(request.prompt_ids)}, but the model "
-                f"knows 0 to {self._vocab_size - 1}: encode the prompt with the model's own tokenizer"
-            )
+        check_known(request, self._source.names, self._vocab_size, index=index)
 
     def _run(self, call: ModelCall, requests: Sequence[Request]) -> Generator[Ended]:
         max_rows = min(self._max_rows, len(requests))

@@ -10,7 +10,7 @@ from agon.errors import EngineError
 from agon.model.base import Base
 from agon.model.pair import AdapterPair
 from agon.records import Completion, Request, StopReason
-from agon.rollout.checks import check_request
+from agon.rollout.checks import check_known, check_request
 from agon.rollout.effect import Effect, EffectProbe, planted
 from agon.rollout.engine import Grow, OnFinish
 from agon.rollout.text import TextReader
@@ -186,17 +186,7 @@ class VllmEngine:
 
     def _check(self, index: int, request: Request) -> None:
         check_request(request, self.context_length, index=index)
-        names = () if self._pair is None else self._pair.names
-        if request.adapter is not None and request.adapter not in names:
-            known = ", ".join(names) or "none, this is a bare base"
-            raise EngineError(
-                f"request {index} asks for adapter {request.adapter!r}, which is not loaded: known are {known}"
-            )
-        if not 0 <= min(request.prompt_ids) <= max(request.prompt_ids) < self._vocab_size:
-            raise EngineError(
-                f"request {index} has token ids from {min(request.prompt_ids)} to {max(request.prompt_ids)}, but the model "
-                f"knows 0 to {self._vocab_size - 1}: encode the prompt with the model's own tokenizer"
-            )
+        check_known(request, () if self._pair is None else self._pair.names, self._vocab_size, index=index)
 
 
 def _stamp(pair: AdapterPair, name: str) -> _Stamp:
