@@ -132,6 +132,16 @@ def unwrap_boxes(answer: str) -> str:
     return answer.strip()
 
 
+def has_balanced_braces(text: str) -> bool:
+    """Tell whether every brace that is not escaped has its other half."""
+    depth = 0
+    for token in _BRACE.finditer(text):
+        depth += (token.group() == "{") - (token.group() == "}")
+        if depth < 0:
+            return False
+    return depth == 0
+
+
 def _without_delimiters(text: str) -> str:
     for first, last in _MATH_DELIMITERS:
         if len(text) > len(first) + len(last) and text.startswith(first) and text.endswith(last):

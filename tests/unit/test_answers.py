@@ -9,6 +9,7 @@ from agon.answers import (
     answer_spans,
     extract_answer,
     format_score,
+    has_balanced_braces,
     reasoning_end,
     unwrap_boxes,
     visible_text,
@@ -260,3 +261,11 @@ def test_extraction_is_idempotent(text):
 def test_text_before_closed_reasoning_never_changes_the_answer(before, text):
     if "think>" not in text:
         assert extract_answer(before + "</think>" + text, "boxed") == extract_answer(text, "boxed")
+
+
+@pytest.mark.parametrize(
+    ("text", "are_balanced"),
+    [("", True), (r"\frac{1}{2}", True), (r"\frac{1}{", False), ("}{", False), (r"\{1, 2\}", True), (r"\{{1}", True)],
+)
+def test_braces_that_are_not_escaped_have_their_other_half(text, are_balanced):
+    assert has_balanced_braces(text) is are_balanced

@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from agon.answers import extract_answer
+from agon.answers import extract_answer, has_balanced_braces
 from agon.numerals import only_number, read_number
 from agon.records import Problem
 from agon.tasks.table import shown
@@ -117,7 +117,7 @@ def _gold(value: Any, column: str, verifier: str) -> str:
         raise UnusableRow(f"{column!r} is blank, or holds no finished answer")
     if verifier == "numeric" and (read_number(text) or only_number(text)) is None:
         raise UnusableRow(f"{column!r} is {shown(text)}, where a number is wanted")
-    if verifier == "math" and not _has_balanced_braces(text):
+    if verifier == "math" and not has_balanced_braces(text):
         raise UnusableRow(f"{column!r} is {shown(text)}, whose braces do not balance")
     return _whole(text, column)
 
@@ -150,12 +150,3 @@ def _whole(text: str, column: str) -> str:
     if half := _SURROGATE.search(text):
         raise UnusableRow(f"{column!r} holds half a surrogate pair (U+{ord(half.group()):04X})")
     return text
-
-
-def _has_balanced_braces(text: str) -> bool:
-    depth = 0
-    for brace in re.findall(r"\\.|[{}]", text, re.DOTALL):
-        depth += (brace == "{") - (brace == "}")
-        if depth < 0:
-            return False
-    return depth == 0

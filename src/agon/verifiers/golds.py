@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from agon.answers import has_balanced_braces
 from agon.config import VerifierSettings
 from agon.numerals import read_number
 from agon.verifiers.math import open_math_pool
@@ -86,11 +87,8 @@ def _must_be_read(gold: str) -> bool:
 
 
 def _is_matched(text: str) -> bool:
-    depth = 0
-    for brace in re.finditer(r"\\.|[{}]", text, re.DOTALL):
-        depth += (brace.group() == "{") - (brace.group() == "}")
-        if depth < 0:
-            return False
+    if not has_balanced_braces(text):
+        return False
     environments: list[str] = []
     for mark in _ENVIRONMENT.finditer(text):
         if mark[1] == "begin":
@@ -100,4 +98,4 @@ def _is_matched(text: str) -> bool:
     # half-open intervals: a round bracket may close a square one
     plain = re.sub(r"\\[{}]", "", text)
     openings, closings = len(re.findall(r"[(\[]", plain)), len(re.findall(r"[)\]]", plain))
-    return depth == 0 and not environments and openings == closings
+    return not environments and openings == closings
