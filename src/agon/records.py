@@ -16,6 +16,8 @@ Role = Literal["drafter", "challenger"]
 AnswerStyle = Literal["tags", "boxed", "code"]
 SummaryStyle = Literal["text", "tries"]
 Direction = Literal["a-b", "b-a"]
+Reading = Literal["own", "shared", "placebo", "empty", "hidden"]
+Doubt = Literal["likelihood", "agreement"]
 
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
 ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed", "code")
@@ -143,6 +145,12 @@ class Lineup:
 
     Adapters by name; None is the bare base. `vote` makes the most frequent answer among the drafts final, `second_counts` the
     second draft (the blind second pass). Without either the challenge is final, or else the first draft.
+
+    `reads` is what the challenger sees: its `own` match's drafts; the drafts of the problem's first match (`shared`); those of
+    another problem of the batch (`placebo`); the stand-in of an `empty` draft; or the plain draft prompt (`hidden`). `shows_answer`
+    leaves the answer in the summary. With `layers` above 1 every drafter drafts again, reading all drafts of the layer before, and
+    the challenge reads the last layer (mixture of agents, arXiv:2406.04692). `doubt` challenges only where the draft is doubtful:
+    its mean logprob a token (`likelihood`, nats) or the largest share of drafts with one answer (`agreement`) is below `threshold`.
     """
 
     drafters: tuple[str | None, ...]
@@ -150,11 +158,16 @@ class Lineup:
     challenger: str | None = None
     vote: bool = False
     second_counts: bool = False
+    reads: Reading = "own"
+    shows_answer: bool = False
+    layers: int = 1
+    doubt: Doubt | None = None
+    threshold: float = 0.0
 
     @property
     def num_rollouts(self) -> int:
-        """Completions sampled in one match."""
-        return len(self.drafters) + int(self.has_challenge)
+        """Completions sampled in one match, at most."""
+        return self.layers * len(self.drafters) + int(self.has_challenge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +195,7 @@ class Match:
     """One problem through its stages. `summaries[i]` is what the challenger saw of `drafts[i]`.
 
     `sample` numbers the matches of one problem (0..N-1). Without a challenge the draft numbered `chosen` is the final attempt.
+    `earlier` holds the drafts of the layers before the last, oldest first.
     """
 
     problem: Problem
@@ -190,6 +204,7 @@ class Match:
     summaries: tuple[Summary, ...] = ()
     challenge: Attempt | None = None
     chosen: int = 0
+    earlier: tuple[Attempt, ...] = ()
 
     @property
     def draft(self) -> Attempt:
@@ -206,7 +221,8 @@ class Match:
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """Every stage in the order played."""
-        return self.drafts if self.challenge is None else (*self.drafts, self.challenge)
+        played = (*self.earlier, *self.drafts)
+        return played if self.challenge is None else (*played, self.challenge)
 
 
 def to_json(record: Any) -> dict[str, Any]:
@@ -229,11 +245,13 @@ __all__ = [
     "Attempt",
     "Completion",
     "Direction",
+    "Doubt",
     "Lineup",
     "Match",
     "Outcome",
     "Problem",
     "Prompt",
+    "Reading",
     "Request",
     "Role",
     "StopReason",

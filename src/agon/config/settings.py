@@ -66,7 +66,8 @@ class Settings(Table):
         _require_source(self.task)
         _require_style(self.task)
         _require_shares(self.task)
-        _require_known("train.method", self.train.method, METHODS)
+        if ":" not in self.train.method:
+            _require_known("train.method", self.train.method, METHODS)
         _require_groups(self.train)
         if self.rollout.top_p < 1.0:
             raise ValueError(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agon.methods.base import Group, Stream
-from agon.records import Lineup, Match
-from agon.rewards.terms import RewardWeights, plain_reward
+from agon.methods.base import BaseMethod, Group, StepView, Stream
+from agon.records import Attempt, Lineup, Match
+from agon.rewards.terms import plain_reward
 
 
-class Grpo:
-    """Trains adapter A alone on 2N drafts of each problem."""
+class Grpo(BaseMethod):
+    """Trains adapter A alone on 2N drafts of each problem. Methods with one player subclass it."""
 
     name = "grpo"
     adapters = ("A",)
@@ -26,14 +26,17 @@ class Grpo:
         """Play 2N matches of one rollout."""
         return 2 * group_size
 
-    def streams(self, matches: Sequence[Sequence[Match]], lineup: Lineup, weights: RewardWeights) -> tuple[Stream, ...]:
+    def streams(self, matches: Sequence[Sequence[Match]], view: StepView) -> tuple[Stream, ...]:
         """Make one group of each problem's drafts."""
-        groups = tuple(draft_group(of_problem, weights) for of_problem in matches)
+        drafts = [tuple(match.draft for match in of_problem) for of_problem in matches]
+        groups = tuple(Group(attempts, self.rewards(attempts, view)) for attempts in drafts)
         return (Stream(adapter="A", role="drafter", groups=groups),)
 
+    def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
+        """Reward the completions of one problem by Eq. 2 of the Agon paper; there is no opponent term."""
+        return plain_rewards(attempts, view)
 
-def draft_group(matches: Sequence[Match], weights: RewardWeights) -> Group:
-    """Reward the drafts of one problem by Eq. 2; there is no opponent term in a drafter's reward."""
-    attempts = tuple(match.draft for match in matches)
-    rewards = tuple(plain_reward(attempt.is_correct, attempt.format_score, weights) for attempt in attempts)
-    return Group(attempts, rewards)
+
+def plain_rewards(attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
+    """Reward each completion by itself: correctness and form (Agon, arXiv:2607.07690, Eq. 2)."""
+    return tuple(plain_reward(attempt.is_correct, attempt.format_score, view.weights) for attempt in attempts)

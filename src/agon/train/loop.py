@@ -12,7 +12,7 @@ from agon.learner.learner import Learner
 from agon.learner.report import UpdateReport
 from agon.match.play import Sampling, play
 from agon.match.session import Session
-from agon.methods.base import Method, Stream
+from agon.methods.base import BaseMethod, StepView, Stream
 from agon.methods.registry import method_named
 from agon.model.pair import AdapterPair
 from agon.records import Lineup, Match, Problem
@@ -69,7 +69,7 @@ def train(
         chosen = problems_of_step(problems, step, per_step=own.problems_per_step, seed=own.seed)
         matches = _play_step(session, chosen, lineup, method, settings, step)
         clock.end_play()
-        streams = method.streams(matches, lineup, weights)
+        streams = method.streams(matches, step_view(settings, lineup, step))
         check_budget(streams, num_problems=len(chosen), group_size=own.group_size)
         due = parity if parity is not None and parity.is_due(step) else None
         learned = [(stream, *_learn(learner, stream, settings, run, step, parity=due)) for stream in streams]
@@ -105,6 +105,18 @@ def pair_of(session: Session) -> AdapterPair:
     return session.pair
 
 
+def step_view(settings: Settings, lineup: Lineup, step: int) -> StepView:
+    """Return what the method may know of a step."""
+    own, caps = settings.reward, settings.rollout
+    return StepView(
+        step=step,
+        seed=settings.train.seed,
+        lineup=lineup,
+        weights=RewardWeights(own.correctness, own.format, own.conversion),
+        max_tokens={"drafter": caps.max_draft_tokens, "challenger": caps.max_challenge_tokens},
+    )
+
+
 def check_budget(streams: Sequence[Stream], *, num_problems: int, group_size: int) -> None:
     """Check that the step sampled exactly 2N rollouts of each problem, whatever the method.
 
@@ -133,7 +145,7 @@ def sampling_of(settings: Settings) -> Sampling:
 
 
 def _play_step(
-    session: Session, problems: Sequence[Problem], lineup: Lineup, method: Method, settings: Settings, step: int
+    session: Session, problems: Sequence[Problem], lineup: Lineup, method: BaseMethod, settings: Settings, step: int
 ) -> list[list[Match]]:
     return play(
         session,

@@ -10,7 +10,8 @@ import pytest
 
 from agon.cli.common import settings_of
 from agon.errors import ConfigError
-from agon.methods.exchange import challenge_group, draft_group
+from agon.methods.base import StepView
+from agon.methods.registry import method_named
 from agon.records import Attempt, Completion, Match, Problem, Prompt, Summary, Verdict
 from agon.rewards.terms import RewardWeights
 
@@ -102,11 +103,13 @@ def test_rewards_are_those_of_the_method(example, of_challenge, of_draft, is_emp
     draft, challenge = attempt(of_draft), attempt(of_challenge, form=0.0)
     summary = Summary("seen", is_empty=is_empty, has_leak=False, num_withheld=0)
     match = Match(PROBLEM, 0, (draft,), (summary,), challenge)
+    method = method_named("agon")
+    drafts, challenges = method.streams([[match]], StepView(0, 0, method.lineup(0), weights))
     earned = {
-        "draft": (example.plain_terms(draft), draft_group([match], weights), of_draft),
+        "draft": (example.plain_terms(draft), drafts.groups[0], of_draft),
         "challenge": (
             example.challenge_terms(challenge, draft, summary),
-            challenge_group([match], weights, has_bonus=True),
+            challenges.groups[0],
             of_challenge,
         ),
     }

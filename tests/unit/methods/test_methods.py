@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agon.errors import ConfigError
+from agon.methods.base import StepView
 from agon.methods.registry import method_named
 from agon.records import METHODS, Attempt, Completion, Match, Problem, Prompt, Summary, Verdict
 from agon.rewards.terms import RewardWeights
@@ -30,7 +31,7 @@ def _match(a, b, *, phi_a=1.0, phi_b=1.0, empty=False, drafter="A", challenger="
 
 def _rewards(method, matches, weights=PAPER):
     chosen = method_named(method)
-    return [stream.groups[0].rewards for stream in chosen.streams([matches], chosen.lineup(0), weights)]
+    return [stream.groups[0].rewards for stream in chosen.streams([matches], StepView(0, 0, chosen.lineup(0), weights))]
 
 
 # ALGORITHMS 12.7, T1 and T2: c of the challenger, a of the drafter.
@@ -85,7 +86,7 @@ def test_roles_swap_every_step_and_a_drafts_first(name):
 def test_each_adapter_has_a_stream_of_its_own(name):
     method = method_named(name)
     lineup = method.lineup(1)
-    streams = method.streams([[_match(0, 1, drafter="B", challenger="A")]], lineup, PAPER)
+    streams = method.streams([[_match(0, 1, drafter="B", challenger="A")]], StepView(1, 0, lineup, PAPER))
     assert [(stream.adapter, stream.role) for stream in streams] == [("B", "drafter"), ("A", "challenger")]
     for stream in streams:
         assert {attempt.adapter for group in stream.groups for attempt in group.attempts} == {stream.adapter}
@@ -101,7 +102,7 @@ def test_every_method_samples_2n_rollouts_of_a_problem(name, group_size):
 def test_grpo_makes_one_group_of_2n_for_one_adapter():
     method = method_named("grpo")
     matches = [Match(PROBLEM, i, (_attempt("drafter", "A", "correct" if i % 2 else "wrong", 1.0),)) for i in range(4)]
-    (stream,) = method.streams([matches], method.lineup(3), PAPER)
+    (stream,) = method.streams([matches], StepView(3, 0, method.lineup(3), PAPER))
     assert stream.adapter == "A"
     assert stream.groups[0].rewards == (0.5, 2.5, 0.5, 2.5)
     assert stream.num_rollouts == 4

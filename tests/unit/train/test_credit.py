@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from agon.methods.base import StepView
 from agon.methods.registry import method_named
 from agon.rewards.terms import RewardWeights
 from agon.train.credit import credit_stream
@@ -11,7 +12,7 @@ from agon.train.credit import credit_stream
 
 def _streams(method, matches):
     chosen = method_named(method)
-    return chosen.streams([matches], chosen.lineup(0), RewardWeights())
+    return chosen.streams([matches], StepView(0, 0, chosen.lineup(0), RewardWeights()))
 
 
 def test_samples_carry_the_sampled_ids_and_logprobs_untouched(make_match):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agon.errors import ConfigError
+from agon.methods.base import StepView
 from agon.methods.registry import method_named
 from agon.records import METHODS
 from agon.rewards.terms import RewardWeights
@@ -11,7 +12,7 @@ from agon.train.loop import check_budget
 
 def _streams(method, matches):
     chosen = method_named(method)
-    return chosen.streams([matches], chosen.lineup(0), RewardWeights())
+    return chosen.streams([matches], StepView(0, 0, chosen.lineup(0), RewardWeights()))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from agon.methods.base import StepView
 from agon.methods.registry import method_named
 from agon.rewards.terms import RewardWeights
 from agon.train.credit import credit_stream
@@ -10,7 +11,7 @@ PAPER = RewardWeights()
 
 def _fraction(method, groups, *, mask_truncated=False):
     chosen = method_named(method)
-    stream = chosen.streams(groups, chosen.lineup(0), PAPER)[1]
+    stream = chosen.streams(groups, StepView(0, 0, chosen.lineup(0), PAPER))[1]
     credited = credit_stream(stream, scale="group_std", mask_truncated=mask_truncated)
     return bonus_effective_fraction(stream, credited, weights=PAPER, scale="group_std", mask_truncated=mask_truncated)
 
