@@ -1,4 +1,4 @@
-"""Every number of metrics.jsonl: its name, unit, formula, and what a bad value looks like.
+"""Every number of metrics.jsonl and timings.jsonl: its name, unit, formula, and what a bad value looks like.
 
 A step writes one line. `draft/…` speaks of the drafter's stream, `challenge/…` of the challenger's, `match/…` of the two together,
 `pair/…` of the two adapters. A number that has no value in a step (a conversion rate when no draft was wrong) is null.
@@ -12,12 +12,25 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-Unit = Literal["count", "name", "points", "share", "tokens", "nats", "ratio", "norm", "per step", "loss"]
+Unit = Literal[
+    "count",
+    "name",
+    "points",
+    "share",
+    "tokens",
+    "nats",
+    "ratio",
+    "norm",
+    "per step",
+    "loss",
+    "seconds",
+    "tokens per second",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number of metrics.jsonl."""
+    """One number."""
 
     name: str
     unit: Unit
@@ -190,6 +203,39 @@ _PAIR: tuple[Metric, ...] = (
     ),
 )
 
+_TIMINGS: tuple[Metric, ...] = (
+    Metric("generate_s", "seconds", "the engine samples", "most of it with few tokens: long tails, or too few rows"),
+    Metric("sync_s", "seconds", "the engine takes an adapter over and is looked at", "above a second a step"),
+    Metric("verify_wait_s", "seconds", "sampling is over and verdicts are missing", "above 0: raise verifier.workers"),
+    Metric("learn_s", "seconds", "updates of the adapters", "longer than sampling, on a GPU"),
+    Metric("save_s", "seconds", "matches and checkpoints are written", "a large part of the step: raise save_every"),
+    Metric("other_s", "seconds", "total_s - all parts above", "a large part of the step: the device waits"),
+    Metric("total_s", "seconds", "the whole step", "grows from step to step while lengths do not"),
+    Metric("sampled_tokens", "tokens", "completion tokens of all matches", "0"),
+)
+
+_PACE: tuple[Metric, ...] = (
+    Metric("generate_share", "share", "generate_s / total_s", "falls: something else takes longer and longer"),
+    Metric("learn_share", "share", "learn_s / total_s", "above generate_share, on a GPU"),
+    Metric("idle_share", "share", "1 - (generate_s + learn_s) / total_s", "above 0.1: neither samples nor learns"),
+    Metric("sync_share", "share", "sync_s / total_s", "above 0.05"),
+    Metric("verify_wait_share", "share", "verify_wait_s / total_s", "above 0: checking does not keep up"),
+    Metric("save_share", "share", "save_s / total_s", "above 0.05: raise train.save_every"),
+    Metric(
+        "sampling_speed",
+        "tokens per second",
+        "sampled_tokens / generate_s",
+        "falls while lengths do not grow",
+    ),
+    Metric("step_speed", "tokens per second", "sampled_tokens / total_s", "far below the sampling speed"),
+    Metric(
+        "learning_speed",
+        "tokens per second",
+        "tokens_learned of both streams / learn_s, prompts not counted",
+        "below the sampling speed, on a GPU",
+    ),
+)
+
 
 def _named(family: str, metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     return tuple(Metric(f"{family}/{metric.name}", metric.unit, metric.formula, metric.bad) for metric in metrics)
@@ -208,6 +254,13 @@ METRICS: MappingProxyType[str, Metric] = MappingProxyType(
     }
 )
 """Every metric by its name, in the order of a line."""
+
+
+TIMINGS: MappingProxyType[str, Metric] = MappingProxyType({metric.name: metric for metric in _TIMINGS})
+"""What a line of timings.jsonl holds besides its step. Older runs have less."""
+
+PACE: MappingProxyType[str, Metric] = MappingProxyType({metric.name: metric for metric in _named("pace", _PACE)})
+"""What a report works out from both lines of a step; in no file."""
 
 
 def check_names(names: Iterable[str]) -> None:

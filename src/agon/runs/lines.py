@@ -93,8 +93,10 @@ def truncate_metrics(run: Path, completed_steps: int) -> None:
 
 
 def truncate_timings(run: Path, completed_steps: int) -> None:
-    """Cut timings.jsonl likewise. Timings may be fewer than steps: they decide nothing."""
-    _keep(run / TIMINGS_FILE, _whole_lines(run / TIMINGS_FILE)[:completed_steps])
+    """Drop the timings of later steps. Some may be missing: they are written last, and decide nothing."""
+    lines, rows = _whole_lines(run / TIMINGS_FILE), read_timings(run)
+    kept = [line for line, row in zip(lines, rows, strict=True) if row.get("step", -1) < completed_steps]
+    _keep(run / TIMINGS_FILE, kept)
 
 
 def sync_file(path: Path) -> None:

@@ -3,43 +3,65 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from agon.match.session import Session
+from agon.records import Match
 from agon.rollout.vllm_engine import VllmEngine
 
 
 class StepClock:
-    """Measures one step, from its making on.
+    """Measures one step, from its making on, and writes a line of the names in `agon.metrics.TIMINGS`.
 
-    Of the seconds spent playing, `generate_s` are those in which the engine samples, `sync_s` those in which it takes an adapter over and
-    is checked, and `verify_wait_s` those in which sampling is over and verdicts are still missing. What is left of the step
-    after playing and learning is for credit, metrics and prompts.
+    The parts `generate_s`, `sync_s`, `verify_wait_s`, `learn_s` and `save_s` do not overlap; `other_s` is what is left of the step.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._started = time.perf_counter()
-        self._played = self._started
         self._before = self._spent()
+        self._learned = 0.0
+        self._saved = 0.0
+        self._num_tokens = 0
 
-    def end_play(self) -> None:
-        """Note that the matches are played."""
-        self._played = time.perf_counter()
+    def count(self, matches: Sequence[Sequence[Match]]) -> None:
+        """Note the tokens that were sampled for these matches."""
+        self._num_tokens += sum(
+            attempt.completion.num_tokens
+            for of_problem in matches
+            for match in of_problem
+            for attempt in match.attempts
+        )
+
+    @contextmanager
+    def learning(self) -> Generator[None]:
+        """Count the time in the block as learning."""
+        started = time.perf_counter()
+        yield
+        self._learned += time.perf_counter() - started
+
+    @contextmanager
+    def saving(self) -> Generator[None]:
+        """Count the time in the block as writing matches and checkpoints."""
+        started = time.perf_counter()
+        yield
+        self._saved += time.perf_counter() - started
 
     def line(self, step: int) -> dict[str, Any]:
-        """Return the step's line. Units: seconds."""
-        ended = time.perf_counter()
+        """Return the step's line."""
+        total = time.perf_counter() - self._started
         engine, wait, sync = (now - then for now, then in zip(self._spent(), self._before, strict=True))
-        seconds = {
-            "play_s": self._played - self._started,
+        parts = {
             "generate_s": engine - sync,
             "sync_s": sync,
             "verify_wait_s": wait,
-            "learn_s": ended - self._played,
-            "total_s": ended - self._started,
+            "learn_s": self._learned,
+            "save_s": self._saved,
         }
-        return {"step": step, **{name: round(value, 4) for name, value in seconds.items()}}
+        seconds = {**parts, "other_s": total - sum(parts.values()), "total_s": total}
+        return {"step": step, **{k: round(v, 4) for k, v in seconds.items()}, "sampled_tokens": self._num_tokens}
 
     def _spent(self) -> tuple[float, float, float]:
         engine = self._session.engine

@@ -68,11 +68,13 @@ def train(
         lineup = method.lineup(step)
         chosen = problems_of_step(problems, step, per_step=own.problems_per_step, seed=own.seed)
         matches = _play_step(session, chosen, lineup, method, settings, step)
-        clock.end_play()
+        clock.count(matches)
         streams = method.streams(matches, step_view(settings, lineup, step))
         check_budget(streams, num_problems=len(chosen), group_size=own.group_size)
         due = parity if parity is not None and parity.is_due(step) else None
-        learned = [(stream, *_learn(learner, stream, settings, run, step, parity=due)) for stream in streams]
+        learned = [
+            (stream, *_learn(learner, stream, settings, run, step, parity=due, clock=clock)) for stream in streams
+        ]
         row = metrics_row(
             step,
             lineup,
@@ -84,12 +86,14 @@ def train(
             mask_truncated=own.mask_truncated,
         )
         run.write_metrics(row)
-        run.write_timings(clock.line(step))
-        if step % own.save_matches_every == 0 or step == own.steps - 1:
-            run.write_matches(step, [match for of_problem in matches for match in of_problem])
+        is_last = step == own.steps - 1
         is_stopping = stop is not None and stop.is_set
-        if (step + 1) % own.save_every == 0 or step + 1 == own.steps or is_stopping:
-            save_state(run, pair, learner, completed_steps=step + 1, keep=own.keep_checkpoints)
+        with clock.saving():
+            if is_last or step % own.save_matches_every == 0:
+                run.write_matches(step, [match for of_problem in matches for match in of_problem])
+            if is_last or is_stopping or (step + 1) % own.save_every == 0:
+                save_state(run, pair, learner, completed_steps=step + 1, keep=own.keep_checkpoints)
+        run.write_timings(clock.line(step))
         if tracker is not None:
             tracker.log(row)
         if on_step is not None:
@@ -159,14 +163,23 @@ def _play_step(
 
 
 def _learn(
-    learner: Learner, stream: Stream, settings: Settings, run: RunFolder, step: int, *, parity: Parity | None
+    learner: Learner,
+    stream: Stream,
+    settings: Settings,
+    run: RunFolder,
+    step: int,
+    *,
+    parity: Parity | None,
+    clock: StepClock,
 ) -> tuple[Credited, UpdateReport]:
     own = settings.train
     credited = credit_stream(stream, scale=own.advantage, mask_truncated=own.mask_truncated)
     if parity is not None:
         parity.check(stream.adapter, credited.samples)
     try:
-        return credited, learner.update(stream.adapter, credited.samples, step=step, total_steps=own.steps)
+        with clock.learning():
+            report = learner.update(stream.adapter, credited.samples, step=step, total_steps=own.steps)
+        return credited, report
     except DivergedError as error:
         path = learner.save_batch(run.path / f"diverged-step-{step:06d}", credited.samples)
         raise DivergedError(f"{error} (step {step}; the batch is in {path})") from None

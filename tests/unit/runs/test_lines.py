@@ -63,6 +63,12 @@ def test_timings_may_be_fewer_than_steps(tmp_path):
     assert (tmp_path / "timings.jsonl").read_bytes() == before
 
 
+def test_a_step_without_timings_does_not_let_a_later_one_stay(tmp_path):
+    write_steps(tmp_path / "timings.jsonl", [0, 1, 3, 4])  # the process was killed before it wrote the line of step 2
+    truncate_timings(tmp_path, completed_steps=3)
+    assert [row["step"] for row in read_lines(tmp_path / "timings.jsonl")] == [0, 1]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_number_that_is_not_finite_stops_the_run(value):
     with pytest.raises(DivergedError, match=f"draft/loss is {value} at step 3"):
