@@ -1,10 +1,10 @@
 import pytest
 
-from agon.metrics import METRICS, check_names
+from agon.metrics import METRICS, PACE, TIMINGS, check_names
 
 
 def test_every_metric_says_its_unit_formula_and_bad_value():
-    for name, metric in METRICS.items():
+    for name, metric in (*METRICS.items(), *TIMINGS.items(), *PACE.items()):
         assert metric.name == name
         assert metric.unit
         assert metric.formula

@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agon.metrics import METRICS
+from agon.metrics import METRICS, PACE
 from agon.report.collect import Run
+from agon.report.pace import pace_of_steps
 
 MAX_POINTS = 600
 """Most points of a curve in the page; longer ones are averaged over equal stretches of steps."""
+
+_KNOWN = {**METRICS, **PACE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class Chart:
 
     def to_json(self) -> dict[str, Any]:
         """Turn the chart into plain JSON types, with unit, formula and bad value from the registry."""
-        first = METRICS[self.metrics[0]]
+        first = _KNOWN[self.metrics[0]]
         return {
             "title": self.title,
             "unit": first.unit,
@@ -56,17 +59,27 @@ CHARTS: tuple[Chart, ...] = (
     _of_streams("Tokens learned from", "tokens_learned"),
     Chart("Distance of the adapters", ("pair/distance",)),
     Chart("Learning rate", ("learning_rate",)),
+    Chart("Tokens a second", ("pace/sampling_speed", "pace/step_speed", "pace/learning_speed")),
+    Chart("Where a step's time goes", ("pace/generate_share", "pace/learn_share", "pace/idle_share")),
+    Chart("Of what is left of a step", ("pace/sync_share", "pace/verify_wait_share", "pace/save_share")),
 )
 
 
 def curves_json(runs: Sequence[Run]) -> dict[str, Any]:
     """Return charts and the points of every run's curves; charts that no run has a number for are left out."""
-    charts = [chart for chart in CHARTS if any(_has_number(run.metrics, chart.metrics) for run in runs)]
+    rows = [(run.name, _steps(run)) for run in runs if run.metrics]
+    charts = [chart for chart in CHARTS if any(_has_number(steps, chart.metrics) for _, steps in rows)]
     names = [name for chart in charts for name in chart.metrics]
     return {
         "charts": [chart.to_json() for chart in charts],
-        "runs": [{"name": run.name, **_points(run.metrics, names)} for run in runs if run.metrics],
+        "runs": [{"name": name, **_points(steps, names)} for name, steps in rows],
     }
+
+
+def _steps(run: Run) -> list[Mapping[str, Any]]:
+    """Return the lines of metrics.jsonl with what timings.jsonl says of the same steps."""
+    pace = {row["step"]: row for row in pace_of_steps(run)}
+    return [{**row, **pace.get(row["step"], {})} for row in run.metrics]
 
 
 def _points(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Any]:
@@ -101,6 +114,6 @@ def _is_told(name: str, names: Sequence[str]) -> bool:
 
 
 def _about(name: str, is_named: bool) -> str:
-    metric = METRICS[name]
+    metric = _KNOWN[name]
     is_named = is_named and metric.family not in ("draft", "challenge")
     return f"{_short(name) + ': ' if is_named else ''}{metric.formula}. Bad: {metric.bad}"

@@ -11,10 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import agon
-from agon.metrics import METRICS
+from agon.metrics import METRICS, PACE, TIMINGS
 from agon.report.collect import Collected, Run
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
+from agon.report.pace import PARTS, pace_rows
 from agon.report.reader import MAX_CHARACTERS, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 
@@ -39,6 +40,8 @@ def render(collected: Collected) -> str:
             seeds=_evaluation_seeds(collected),
             exchange=exchange_rows(collected.evaluations, shelves.evaluations),
             budget=budget_rows(collected.runs),
+            pace=pace_rows(collected.runs),
+            parts=PARTS,
             curves=curves_json(collected.runs),
             max_points=MAX_POINTS,
             shelves=[shelf.to_json() for shelf in shelves.all],
@@ -163,6 +166,6 @@ def _glossary() -> list[tuple[str, str, str, str]]:
     """Every metric once; the two streams share theirs."""
     return [
         (name.replace("draft/", "draft/, challenge/"), metric.unit, metric.formula, metric.bad)
-        for name, metric in METRICS.items()
+        for name, metric in (*METRICS.items(), *TIMINGS.items(), *PACE.items())
         if not name.startswith("challenge/")
     ]

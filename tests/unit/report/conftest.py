@@ -170,6 +170,10 @@ def metrics_rows(rng, method, steps):
         yield row
 
 
+TIMES = {"generate_s": 0.275, "sync_s": 0.011, "verify_wait_s": 0.0, "learn_s": 0.22, "save_s": 0.011, "other_s": 0.033}
+TIMES |= {"total_s": 0.55}
+
+
 def make_run(path, method, *, seed=0, steps=40, num_matches=24):
     settings = {
         "model": {"base": "quickstart"},
@@ -180,7 +184,7 @@ def make_run(path, method, *, seed=0, steps=40, num_matches=24):
     with RunFolder.create(path, settings=settings, hashes={"base": "0123abcd"}) as run:
         for row in metrics_rows(rng, method, steps):
             run.write_metrics(row)
-            run.write_timings({"step": row["step"], "play_s": 0.3, "learn_s": 0.25, "total_s": 0.55})
+            run.write_timings({"step": row["step"], **TIMES, "sampled_tokens": 5500})
         if steps:
             run.write_matches(steps - 1, [make_match(rng, i, challenge=method != "grpo") for i in range(num_matches)])
     return path
