@@ -41,7 +41,7 @@ def _pace_row(run: Run) -> PaceRow:
     learned = _learned_tokens(run)
     names = {name for row in run.timings for name in row}
     total = {name: sum(row.get(name) or 0.0 for row in run.timings) for name in names}
-    pace = _pace(total, sum(learned.get(row.get("step"), 0.0) for row in run.timings))
+    pace = _pace(total, sum(learned.get(row["step"], 0.0) for row in run.timings if "step" in row))
     return PaceRow(
         name=run.name,
         seconds=total["total_s"] / len(run.timings) if "total_s" in total else None,
