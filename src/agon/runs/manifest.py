@@ -19,6 +19,7 @@ FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
 PARENT = "parent.json"
+MATRIX = "matrix.json"
 FOLDERS = ("matches", "checkpoints", "evaluations")
 
 _PACKAGES = ("torch", "transformers", "peft", "safetensors", "numpy", "math-verify", "vllm")
@@ -80,14 +81,17 @@ def version_changes(run: Path) -> list[str]:
     ]
 
 
-def folder_kind(path: Path) -> Literal["run", "parent"] | None:
-    """Say whether a folder is a run, a parent of runs, or neither (None)."""
-    if (path / MANIFEST).is_file():
-        return "run"
-    return "parent" if (path / PARENT).is_file() else None
+Kind = Literal["run", "parent", "matrix"]
+_MAX_NAMES = 4
+_FILE_OF: Mapping[Kind, str] = {"run": MANIFEST, "parent": PARENT, "matrix": MATRIX}
 
 
-def require_kind(path: Path, *kinds: Literal["run", "parent"]) -> Literal["run", "parent"]:
+def folder_kind(path: Path) -> Kind | None:
+    """Say whether a folder is a run, a parent of a few runs, a matrix of runs, or none of them (None)."""
+    return next((kind for kind, name in _FILE_OF.items() if (path / name).is_file()), None)
+
+
+def require_kind(path: Path, *kinds: Kind) -> Kind:
     """Return the kind of a folder that must be one of `kinds`.
 
     Raises:
@@ -98,13 +102,20 @@ def require_kind(path: Path, *kinds: Literal["run", "parent"]) -> Literal["run",
         if not path.exists():
             raise RunError(f"run folder {path} does not exist: give the --out folder of an `agon train`")
         raise RunError(f"{path} is not a run folder (it has no {MANIFEST}): give the --out folder of an `agon train`")
+    content = _checked(path, _FILE_OF[kind])
     if kind not in kinds:
-        if kind == "parent":
-            names = ", ".join(_checked(path, PARENT).get("children", []))
-            raise RunError(f"{path} holds several runs ({names}): give one of them")
-        raise RunError(f"{path} is a single run, but a folder of several runs is needed")
-    _checked(path, MANIFEST if kind == "run" else PARENT)
+        if kind == "run":
+            raise RunError(f"{path} is a single run, but a folder of several runs is needed")
+        raise RunError(f"{path} holds several runs ({_names(content)}): give one of them")
     return kind
+
+
+def _names(content: Mapping[str, Any]) -> str:
+    """Name the runs in a folder of several: the children of a parent, or the cells of a matrix; the first few of many."""
+    listed = content.get("children", content.get("cells"))
+    listed = listed if isinstance(listed, list) else []
+    names = [str(item.get("run") if isinstance(item, dict) else item) for item in listed]
+    return ", ".join(names[:_MAX_NAMES]) + (f", … {len(names)} in all" if len(names) > _MAX_NAMES else "")
 
 
 def _checked(path: Path, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A folder of several runs (as the quickstart writes it): ordinary runs inside, and parent.json that names them."""
+"""Folders of several runs: what they stand for. The quickstart's holds ordinary runs, and parent.json that names them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from agon.runs.manifest import (
     FOLDERS,
     FORMAT_VERSION,
     PARENT,
+    Kind,
     folder_kind,
     installed_versions,
     read_json,
     require_kind,
     write_json,
 )
+from agon.runs.matrix import read_matrix
 
 UNFINISHED = frozenset({LOCK_FILE, CONFIG, *FOLDERS})
 """What a start of a run may leave behind when it is killed."""
+
+_KINDS: tuple[Kind, ...] = ("run", "parent", "matrix")
 
 
 def create_parent(path: Path, *, children: Sequence[str], default: str) -> None:
@@ -46,21 +50,22 @@ def create_parent(path: Path, *, children: Sequence[str], default: str) -> None:
 
 
 def child_runs(path: Path) -> list[Path]:
-    """Return the runs a folder stands for: itself if it is a run, every child named in parent.json (begun or not) otherwise.
+    """Return the runs a folder stands for: itself if it is a run, every child or cell that its index names (begun or not) otherwise.
 
     Raises:
-        RunError: it is neither, or of another format version.
+        RunError: it is none of them, or of another format version.
     """
-    if require_kind(path, "run", "parent") == "run":
-        return [path]
-    return [path / name for name in _read_parent(path)[0]]
+    kind = require_kind(path, *_KINDS)
+    if kind == "matrix":
+        return [path / name for name in read_matrix(path).runs]
+    return [path] if kind == "run" else [path / name for name in _read_parent(path)[0]]
 
 
 def default_run(path: Path) -> Path:
     """Return the run that `solve`, `serve` and `eval` take when they are given `path`.
 
     Raises:
-        RunError: it is neither a run nor a parent, or the default run has not begun.
+        RunError: it is neither a run nor a parent (a matrix has no default), or the default run has not begun.
     """
     if require_kind(path, "run", "parent") == "run":
         return path
