@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -96,15 +96,37 @@ def choose_direction(
     Raises:
         DataError: there are no development problems.
     """
+    scores = direction_scores(session, problems, task=task, settings=settings, sampling=sampling)
+    chosen = better_direction(scores)
+    both = ", ".join(f"{direction} {score:.3f}" for direction, score in scores.items())
+    return chosen, f"direction {chosen} chosen on {len(problems)} development problems ({both})"
+
+
+def direction_scores(
+    session: Session,
+    problems: Sequence[Problem],
+    *,
+    task: str,
+    settings: EvaluationSettings,
+    sampling: Sampling,
+) -> dict[Direction, float]:
+    """Return the accuracy of a cascade in each direction on the development problems.
+
+    Raises:
+        DataError: there are no development problems.
+    """
     require_problems(problems, task=task, split="dev")
     scores: dict[Direction, float] = {}
     for direction in DIRECTIONS:
         lineup = lineup_for("cascade", direction=direction)
         played = _play_all(session, problems, lineup, settings=settings, sampling=sampling, stream="evaluate")
         scores[direction] = _mean([float(match.final.is_correct) for of_problem in played for match in of_problem])
-    chosen: Direction = "b-a" if scores["b-a"] > scores["a-b"] else "a-b"
-    both = ", ".join(f"{direction} {score:.3f}" for direction, score in scores.items())
-    return chosen, f"direction {chosen} chosen on {len(problems)} development problems ({both})"
+    return scores
+
+
+def better_direction(scores: Mapping[Direction, float]) -> Direction:
+    """Return the direction with the higher accuracy; a tie goes to a-b."""
+    return "b-a" if scores["b-a"] > scores["a-b"] else "a-b"
 
 
 def token_ledger(matches: Sequence[Match]) -> dict[str, float]:
