@@ -14,7 +14,7 @@ from scipy.stats import norm, t
 
 from agon.seeding import numpy_rng
 
-IntervalKind = Literal["clopper-pearson", "cluster-bootstrap"]
+IntervalKind = Literal["clopper-pearson", "cluster-bootstrap", "nested-bootstrap", "chi-square"]
 
 DEFAULT_LEVEL = 0.95
 DEFAULT_RESAMPLES = 10_000

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 from scipy.stats import binomtest
 
 from agon.errors import DataError
@@ -85,6 +87,13 @@ def paired_difference(
     if not all(len(samples) for samples in (*first, *second)):
         raise ValueError("a problem has no samples")
     gains = np.array([float(np.mean(b)) - float(np.mean(a)) for a, b in zip(first, second, strict=True)])
+    return difference_of_gains(gains, rng=rng, level=level, num_resamples=num_resamples)
+
+
+def difference_of_gains(
+    gains: Float[ndarray, " problems"], *, rng: np.random.Generator, level: float, num_resamples: int
+) -> PairedDifference:
+    """Compare two systems by each problem's gain, as `paired_difference` does."""
     mean = float(gains.mean())
     if np.ptp(gains) == 0.0:
         unseen = clopper_pearson(0, len(gains), level).high

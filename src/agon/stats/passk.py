@@ -1,8 +1,9 @@
-"""The chance that at least one of k samples is right."""
+"""What k samples of a problem are worth: the chance that one of them is right, and how many are."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -19,3 +20,17 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     if n - c < k:
         return 1.0
     return 1.0 - math.prod(1.0 - k / i for i in range(n - c + 1, n + 1))
+
+
+def avg_at_k(per_problem: Sequence[Sequence[bool]]) -> float:
+    """Return avg@k, the mean over problems of the share of a problem's k samples that are right.
+
+    An unbiased estimate of pass@1, with less noise than one sample a problem; each problem counts alike, whatever its k. For small
+    sets: k samples of 30 problems are still 30 problems, and `accuracy_interval` counts them so.
+
+    Raises:
+        ValueError: no problems, or a problem without samples.
+    """
+    if not per_problem or not all(len(samples) for samples in per_problem):
+        raise ValueError(f"avg@k over {len(per_problem)} problems: it needs at least one, each with a sample")
+    return sum(sum(samples) / len(samples) for samples in per_problem) / len(per_problem)
