@@ -16,12 +16,24 @@ from pydantic import BaseModel, ValidationError
 from agon.config import Settings, did_you_mean
 from agon.errors import ConfigError
 
+MATRIX_TABLE = "matrix"
+"""The table of a recipe that `agon ablate` alone reads: several runs, and no setting of one."""
+
 
 def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Settings:
     """Read a TOML recipe and apply `table.key=value` overrides.
 
     Raises:
         ConfigError: the file is missing or not TOML, a key is unknown, a value has the wrong type or cannot be used.
+    """
+    return settings_from(read_tables(path), overrides, source=str(path))
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """Return a recipe's tables as they are written, unchecked.
+
+    Raises:
+        ConfigError: the file is missing or not TOML.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -30,10 +42,9 @@ def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Settings:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"recipe {path} cannot be read ({error}): give a UTF-8 text file") from None
     try:
-        tree = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"recipe {path} is not valid TOML: {error}") from None
-    return settings_from(tree, overrides, source=str(path))
 
 
 def settings_from(tree: Mapping[str, Any], overrides: Iterable[str] = (), *, source: str = "settings") -> Settings:
@@ -42,14 +53,24 @@ def settings_from(tree: Mapping[str, Any], overrides: Iterable[str] = (), *, sou
     Raises:
         ConfigError: names the source, the key and the remedy.
     """
-    merged = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tree.items()}
-    for override in overrides:
-        _apply_override(merged, override)
+    merged = with_overrides(tree, overrides)
     _check_keys(merged, source)
     try:
         return Settings.model_validate(_tuples(merged))
     except ValidationError as error:
         raise ConfigError(f"{source}: {_one_line(error)}") from None
+
+
+def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return a tree of tables with `table.key=value` overrides applied, unchecked.
+
+    Raises:
+        ConfigError: an override has another form.
+    """
+    merged = {name: dict(table) if isinstance(table, Mapping) else table for name, table in tree.items()}
+    for override in overrides:
+        _apply_override(merged, override)
+    return merged
 
 
 def _apply_override(tree: dict[str, Any], override: str) -> None:
@@ -76,6 +97,8 @@ def _parse_value(text: str) -> Any:
 def _check_keys(tree: Mapping[str, Any], source: str) -> None:
     tables = Settings.model_fields
     for table, inner in tree.items():
+        if table == MATRIX_TABLE:
+            raise ConfigError(f"{source} describes a matrix of runs ([{MATRIX_TABLE}]): start it with `agon ablate`")
         if table not in tables:
             owners = [name for name, info in tables.items() if table in _fields_of(info.annotation)]
             hint = f" (did you mean {owners[0]}.{table}?)" if owners else did_you_mean(table, tables)

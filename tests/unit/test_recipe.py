@@ -7,14 +7,20 @@ import pytest
 
 from agon.config import Settings
 from agon.errors import ConfigError
-from agon.recipe import describe_settings, load_recipe, settings_from
+from agon.recipe import MATRIX_TABLE, describe_settings, load_recipe, read_tables, settings_from
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+ALL_RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+RECIPES = [path for path in ALL_RECIPES if MATRIX_TABLE not in read_tables(path)]
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_loads(path: Path):
     assert isinstance(load_recipe(path), Settings)
+
+
+def test_a_matrix_is_no_recipe_of_one_run():
+    with pytest.raises(ConfigError, match=r"describes a matrix of runs \(\[matrix\]\): start it with `agon ablate`"):
+        settings_from({"matrix": {"seeds": [0]}})
 
 
 def test_there_are_recipes():

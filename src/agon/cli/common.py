@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -92,18 +93,31 @@ def settings_of(name: str, overrides: list[str]) -> Settings:
     Raises:
         ConfigError: there is none of that name, or it cannot be used.
     """
+    from agon.recipe import load_recipe
+
+    with recipe_path(name) as path:
+        return load_recipe(path, overrides)
+
+
+@contextmanager
+def recipe_path(name: str) -> Generator[Path]:
+    """Give the file of a recipe by its path, or of a preset by its name.
+
+    Raises:
+        ConfigError: there is no preset of that name.
+    """
     from importlib import resources
 
     from agon.errors import ConfigError
-    from agon.recipe import load_recipe
 
     path = Path(name)
     if path.suffix == ".toml":
-        return load_recipe(path, overrides)
+        yield path
+        return
     recipes = [file for file in resources.files("agon.recipes").iterdir() if file.name.endswith(".toml")]
     presets = {file.name.removesuffix(".toml"): file for file in recipes}
     if name not in presets:
         known = ", ".join(sorted(presets))
         raise ConfigError(f"{name!r} is neither a .toml file nor a preset; presets: {QUICKSTART}, {known}")
     with resources.as_file(presets[name]) as recipe:
-        return load_recipe(recipe, overrides)
+        yield recipe
