@@ -90,10 +90,11 @@ def _train_one(settings: Settings, out: Path, *, resume: bool) -> int:
 
 
 def _dry_run(all_settings: list[Settings]) -> int:
+    from agon.methods.settle import settled
     from agon.recipe import describe_settings
     from agon.train.budget import describe_budget, plan_budget
 
-    for settings in all_settings:
+    for settings in map(settled, all_settings):
         print(describe_settings(settings))
         print(describe_budget(plan_budget(settings)))
     return 0

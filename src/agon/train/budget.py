@@ -9,6 +9,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from agon.config import Settings
 from agon.methods.registry import method_named
+from agon.methods.settle import settled
 from agon.model.locate import find_model_folder
 
 _BYTES = {"float32": 4, "bfloat16": 2}
@@ -44,8 +45,10 @@ def plan_budget(settings: Settings) -> Budget:
     vectors a layer and token, or one with gradient checkpointing).
 
     Raises:
+        ConfigError: the recipe contradicts its method.
         ModelError: the base cannot be found.
     """
+    settings = settled(settings)
     own, rollout = settings.train, settings.rollout
     method = method_named(own.method)
     lineup = method.lineup(0)

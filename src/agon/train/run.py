@@ -14,6 +14,7 @@ from agon.errors import ConfigError, RunError
 from agon.evaluation.load import find_checkpoint, fit_task
 from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
+from agon.methods.settle import settled
 from agon.recipe import settings_from
 from agon.runs.checkpoints import checkpoint_step
 from agon.runs.folder import RunFolder
@@ -52,6 +53,7 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
     Raises:
         AgonError: the subclass says what cannot be used. Nothing half-written is left behind.
     """
+    settings = settled(settings)
     require_empty(out)
     require_writable(out)
     with ExitStack() as stack:
@@ -72,6 +74,7 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         ConfigError: `settings` differ from the run's.
         RunError: no run, or its base or data have changed.
     """
+    settings = settled(settings)
     _require_same(settings_from(read_config(out), source=str(out / "config.json")), settings, out)
     with ExitStack() as stack:
         run = stack.enter_context(RunFolder.open(out))
