@@ -27,7 +27,6 @@ import peft
 import torch
 import transformers
 from peft import LoraConfig, get_peft_model
-from torch.nn.attention import activate_flash_attention_impl
 from torch.profiler import ProfilerActivity, profile
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -63,6 +62,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "compiled-32k": {},
     "compiled-64k": {"tokens_per_microbatch": 65_536},
     "compiled-32k-recomputed": {"gradient_checkpointing": True},
+    "flash-32k": {"attention": "flash4"},
+    "flash-64k": {"attention": "flash4", "tokens_per_microbatch": 65_536},
 }
 
 
@@ -84,15 +85,12 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--logprob-chunk", type=int, default=4096)
     parser.add_argument("--profile", action="store_true", help="print where the last variant's time goes")
-    parser.add_argument("--attention", choices=["FA3", "FA4"], help="activate another FlashAttention for torch")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--tiny", action="store_true")
     arguments = parser.parse_args()
     if not (torch.cuda.is_available() or arguments.tiny):
         print("learner_gpu: no CUDA device here, nothing to measure (--tiny runs a toy shape)")
         return
-    if arguments.attention:
-        activate_flash_attention_impl(arguments.attention)
     samples = make_samples(16 if arguments.tiny else NUM_SEQUENCES, 40 if arguments.tiny else MEAN)
     results: list[Result] = []
     for name in arguments.variants:

@@ -140,7 +140,27 @@ class RewardSettings(Table):
     format: Annotated[float, Field(ge=0.0)] = 0.5
     """Points for a well-formed answer (lambda)."""
     conversion: Annotated[float, Field(ge=0.0)] = 1.0
-    """Points for a challenger that is right where its rival's draft was wrong (method `agon`)."""
+    """Points for a challenger that is right where its rival's draft was wrong (method `agon` and its controls). The paper's ladder
+    is 0, 1, 2, 3."""
+    tie_break: Annotated[float, Field(ge=0.0)] = 0.5
+    """Points for a right challenger that is shorter than its right rival (method `tie-break`). (A guess: the paper gives none.)"""
+    max_right: Positive | None = None
+    """Most right completions of a problem that are learned from (method `rft`); None takes N/2. (A guess.)"""
+    length_target: Positive | None = None
+    """Tokens a completion should take (methods `lcpo-exact` and `lcpo-max`, which need it). The wording `plain-v1` states it."""
+    length_alpha: Annotated[float, Field(ge=0.0)] = 3e-4
+    """Share of a right answer that a token off the target costs (lcpo; L1, arXiv:2503.04697: 3e-4, for targets of 100-4,000)."""
+    length_weight: Annotated[float, Field(ge=0.0)] = 1.0
+    """Points of the added length terms (methods `kimi`, a guess; `soft-overlong`, 1 as in DAPO, whose right and wrong are as far
+    apart as 2 points)."""
+    length_from_step: Count = 0
+    """First step in which Kimi's length reward counts; the paper warms up without it, for how long it does not say."""
+    overlong_share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.2
+    """Last share of the cap in which completions are punished (method `soft-overlong`; DAPO: 4,096 of 20,480 tokens)."""
+    shorter_beta: Annotated[float, Field(ge=0.0)] = 1e-3
+    """Points a token of distance from the best length costs (method `shorter-better`). (A guess.)"""
+    lead_alpha: Annotated[float, Field(ge=0.0)] = 0.05
+    """How fast a right answer loses with its standardised length (method `grpo-lead`, arXiv:2504.09696: 0.05)."""
 
 
 class TrainSettings(Table):
@@ -174,8 +194,10 @@ class TrainSettings(Table):
     """Upper clip range; None takes the loss's published value."""
     minibatches: Positive = 1
     """Optimiser steps per rollout batch; 1 is on-policy."""
-    advantage: Literal["group_std", "group_mean", "batch_std"] = "group_std"
-    """What advantages are divided by."""
+    advantage: Literal["group_std", "group_mean", "batch_std", "stratified", "none"] = "group_std"
+    """How rewards become advantages: centred by the group's mean and divided by its deviation (`group_std`), by nothing
+    (`group_mean`) or by the batch's deviation (`batch_std`); `stratified` centres challenges apart by whether the draft they read
+    was right; `none` takes the rewards as they are, and learns nothing from a reward of 0."""
     importance_cap: Annotated[float, Field(gt=0.0)] | None = 2.0
     """Upper limit of the token-level importance weight of learner over engine; None turns the correction off."""
     max_logprob_gap: Annotated[float, Field(gt=0.0)] = 0.2
@@ -192,6 +214,8 @@ class TrainSettings(Table):
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether decoder layers are compiled for the update; `auto` does it on a CUDA device for bases of 100M parameters and more,
     and says so when a base cannot be. It took 75 s at the start where it was measured (docs/benchmarks.md)."""
+    attention: Literal["torch", "flash4"] = "torch"
+    """Kernels for packed sequences on a CUDA device: torch's own (FlashAttention 2), or the FlashAttention 4 that vLLM carries (Hopper)."""
     save_every: Positive = 20
     """Steps between checkpoints; the last step is always saved."""
     keep_checkpoints: Positive = 2

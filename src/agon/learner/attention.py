@@ -1,7 +1,8 @@
-"""Attention over packed sequences, registered with transformers as `agon_packed`.
+"""Attention over packed sequences, registered with transformers as `agon_packed` and `agon_packed_flash`.
 
 Sequences lie end to end along one row, so linear layers and logits see no padding. Here they are told apart: on CUDA by
-torch's variable-length kernel, elsewhere in padded blocks (`agon.learner.blocks`).
+torch's variable-length kernel, elsewhere in padded blocks (`agon.learner.blocks`). The second name takes FlashAttention 4 where it
+fits, and is the same otherwise.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import AttentionInterface
 
+from agon.learner import flash
 from agon.learner.blocks import Block, attend_by_blocks, plan_blocks
 
-NAME = "agon_packed"
+NAME, FLASH_NAME = "agon_packed", "agon_packed_flash"
 
 
 # Not frozen: torch's compiler takes a frozen dataclass for a constant, and would compile again for every batch.
@@ -49,10 +51,10 @@ def plan_packing(lengths: Sequence[int], device: torch.device) -> Packing:
 
 
 @contextmanager
-def packed_attention_of(config: Any) -> Generator[None]:
-    """Let the model of this configuration attend by `agon_packed` until the block ends."""
+def packed_attention_of(config: Any, name: str = NAME) -> Generator[None]:
+    """Let the model of this configuration attend by `agon_packed`, or by `agon_packed_flash`, until the block ends."""
     before = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = name
     try:
         yield
     finally:
@@ -83,6 +85,29 @@ def packed_attention(
         blocks = agon_packing.blocks
         out = attend_by_blocks(query, key, value, blocks, scale=scale, window=sliding_window, softcap=softcap)
     return out, None
+
+
+def flash_attention(
+    module: Any,
+    query: Float[Tensor, "1 heads tokens width"],
+    key: Float[Tensor, "1 kv_heads tokens width"],
+    value: Float[Tensor, "1 kv_heads tokens value_width"],
+    attention_mask: None = None,
+    *,
+    agon_packing: Packing,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    **more: Any,
+) -> tuple[Float[Tensor, "1 tokens heads value_width"], None]:
+    """`packed_attention`, by FlashAttention 4 for heads that it takes."""
+    if softcap is not None or not flash.fits(query, value):
+        options = {"scaling": scaling, "sliding_window": sliding_window, "softcap": softcap}
+        return packed_attention(module, query, key, value, attention_mask, agon_packing=agon_packing, **options, **more)
+    q, k, v = (part[0].transpose(0, 1).contiguous() for part in (query, key, value))
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    longest, offsets = agon_packing.max_length, agon_packing.offsets
+    return flash.attend(q, k, v, offsets, longest=longest, scale=scale, window=sliding_window).unsqueeze(0), None
 
 
 def _find_varlen() -> Callable[..., Tensor] | None:
@@ -118,3 +143,4 @@ def _fits_varlen(query: Tensor, value: Tensor) -> bool:
 
 _varlen = _find_varlen()
 AttentionInterface.register(NAME, packed_attention)
+AttentionInterface.register(FLASH_NAME, flash_attention)

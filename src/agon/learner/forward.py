@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from agon.errors import ModelError
-from agon.learner.attention import packed_attention_of, plan_packing
+from agon.learner.attention import NAME, packed_attention_of, plan_packing
 from agon.learner.logprobs import Head, TokenLogprobs, output_head, token_logprobs
 from agon.learner.packing import MicroBatch
 from agon.model.base import Base
@@ -20,12 +20,14 @@ from agon.model.families import carries_state, logits_agree
 
 
 @contextmanager
-def attention_for(model: Any, *, is_packed: bool) -> Generator[None]:
+def attention_for(model: Any, *, is_packed: bool, name: str = NAME) -> Generator[None]:
     """Attend as micro-batches need it until the block ends, which must hold their backward passes too.
+
+    `name` is the attention of packed ones.
 
     A checkpointed layer runs again in the backward pass, and must attend then as it did before.
     """
-    with packed_attention_of(model.config) if is_packed else nullcontext():
+    with packed_attention_of(model.config, name) if is_packed else nullcontext():
         yield
 
 

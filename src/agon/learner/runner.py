@@ -12,6 +12,8 @@ import torch
 
 from agon.config import TrainSettings
 from agon.errors import ConfigError
+from agon.learner import flash
+from agon.learner.attention import FLASH_NAME, NAME
 from agon.learner.forward import attention_for, can_pack, score
 from agon.learner.layers import Forward, compile_layers, decoder_layers, running_layers
 from agon.learner.logprobs import TokenLogprobs, output_head
@@ -55,6 +57,7 @@ class Runner:
         self._layers = decoder_layers(pair.base.model)
         self._forwards: list[Forward] | None = None
         self.is_packed = can_pack(pair.base)
+        self.attention = _choose_attention(settings)
         self.bytes_per_token: int | None = None
         self.compile_seconds = 0.0
         if _wants_compiling(pair, settings, is_packed=self.is_packed):
@@ -113,7 +116,7 @@ class Runner:
     @contextmanager
     def _running(self, model: Any, *, is_recomputed: bool) -> Generator[None]:
         with (
-            attention_for(model, is_packed=self.is_packed),
+            attention_for(model, is_packed=self.is_packed, name=self.attention),
             running_layers(model, self._layers, self._forwards, is_recomputed=is_recomputed),
         ):
             yield
@@ -171,6 +174,16 @@ class Runner:
             for parameter in self._pair.parameters(adapter):
                 parameter.grad = None
         return held // batch.input_ids.numel()
+
+
+def _choose_attention(settings: TrainSettings) -> str:
+    if settings.attention != "flash4":
+        return NAME
+    if flash.find_kernels() is None:
+        raise ConfigError(
+            'train.attention is "flash4", but its kernels are not here: they need a Hopper GPU and vLLM; set it to "torch"'
+        )
+    return FLASH_NAME
 
 
 def _wants_compiling(pair: AdapterPair, settings: TrainSettings, *, is_packed: bool) -> bool:
