@@ -8,15 +8,15 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from agon.errors import RunError
 
 MARKER = "complete.json"
-"""File written last into an atomic folder: size and sha256 of every other file."""
+"""File written last into an atomic folder: size and sha256 of every other file, and what else its writer says of the whole."""
 
 _TEMPORARY = ".agon-tmp-"
 _REMEDIES = {
@@ -92,11 +92,11 @@ def atomic_write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def atomic_directory(path: Path) -> Generator[Path]:
+def atomic_directory(path: Path, *, says: Mapping[str, Any] | None = None) -> Generator[Path]:
     """Give a temporary folder to fill, which takes its place under `path` only when the block ends well.
 
-    Every file is flushed to the disk, the marker with sizes and hashes is written last, then the folder is renamed. A folder that
-    is already there is replaced. When the block raises, nothing is left behind.
+    Every file is flushed to the disk, the marker with sizes and hashes (and `says`, plain JSON values) is written last, then the
+    folder is renamed. A folder that is already there is replaced. When the block raises, nothing is left behind.
 
     Raises:
         RunError: the place cannot be written to.
@@ -107,7 +107,7 @@ def atomic_directory(path: Path) -> Generator[Path]:
         temporary.mkdir()
         try:
             yield temporary
-            _seal(temporary)
+            _seal(temporary, says or {})
             _put_in_place(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -157,12 +157,13 @@ def _temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}{_TEMPORARY}{secrets.token_hex(4)}")
 
 
-def _seal(folder: Path) -> None:
+def _seal(folder: Path, says: Mapping[str, Any]) -> None:
     for file in folder.rglob("*"):
         if file.is_file():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-    atomic_write_text(folder / MARKER, json.dumps({"format_version": 1, "files": file_hashes(folder)}, indent=1))
+    content = {"format_version": 1, **says, "files": file_hashes(folder)}
+    atomic_write_text(folder / MARKER, json.dumps(content, indent=1))
     for inner in (folder, *(entry for entry in folder.rglob("*") if entry.is_dir())):
         sync_folder(inner)
 

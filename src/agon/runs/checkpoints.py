@@ -39,6 +39,19 @@ def checkpoint_step(path: Path) -> int:
     return int(match[1])
 
 
+def is_last(path: Path, *, steps: int) -> bool:
+    """Tell whether nothing is left to train after a checkpoint (only its marker is looked at).
+
+    The checkpoint says so itself: a method that draws further problems ends before the last of its `steps`. One that was saved
+    before checkpoints did is the last if it has them all.
+    """
+    try:
+        said = json.loads((path / MARKER).read_bytes()).get("is_last")
+    except (OSError, ValueError, AttributeError):
+        return False
+    return said if isinstance(said, bool) else checkpoint_step(path) >= steps
+
+
 def list_checkpoints(run: Path) -> list[Path]:
     """Return a run's checkpoint folders, damaged ones included, oldest first."""
     folder = run / "checkpoints"

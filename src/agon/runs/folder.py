@@ -117,14 +117,17 @@ class RunFolder:
         return path
 
     @contextmanager
-    def checkpoint(self, completed_steps: int) -> Generator[Path]:
+    def checkpoint(self, completed_steps: int, *, is_last: bool = False) -> Generator[Path]:
         """Give a temporary folder to save into; it becomes checkpoints/step-… whole, after the metrics up to it are on the disk.
+
+        `is_last` marks the run as finished: some methods use their rollouts up before the last planned step.
 
         Raises:
             RunError: the place cannot be written to. Nothing is left behind.
         """
         sync_file(self.path / METRICS_FILE)
-        with atomic_directory(self.path / "checkpoints" / checkpoint_name(completed_steps)) as folder:
+        path = self.path / "checkpoints" / checkpoint_name(completed_steps)
+        with atomic_directory(path, says={"is_last": is_last}) as folder:
             yield folder
 
     def prune_checkpoints(self, keep: int) -> list[Path]:

@@ -62,7 +62,7 @@ def train(
     """
     own, pair = settings.train, pair_of(session)
     method = method_named(own.method)
-    weights = RewardWeights(settings.reward.correctness, settings.reward.format, settings.reward.conversion)
+    weights = RewardWeights.of(settings.reward)
     for step in range(first_step, own.steps):
         clock = StepClock(session)
         lineup = method.lineup(step)
@@ -92,7 +92,7 @@ def train(
             if is_last or step % own.save_matches_every == 0:
                 run.write_matches(step, [match for of_problem in matches for match in of_problem])
             if is_last or is_stopping or (step + 1) % own.save_every == 0:
-                save_state(run, pair, learner, completed_steps=step + 1, keep=own.keep_checkpoints)
+                save_state(run, pair, learner, completed_steps=step + 1, is_last=is_last, keep=own.keep_checkpoints)
         run.write_timings(clock.line(step))
         if tracker is not None:
             tracker.log(row)
@@ -111,12 +111,12 @@ def pair_of(session: Session) -> AdapterPair:
 
 def step_view(settings: Settings, lineup: Lineup, step: int) -> StepView:
     """Return what the method may know of a step."""
-    own, caps = settings.reward, settings.rollout
+    caps = settings.rollout
     return StepView(
         step=step,
         seed=settings.train.seed,
         lineup=lineup,
-        weights=RewardWeights(own.correctness, own.format, own.conversion),
+        weights=RewardWeights.of(settings.reward),
         max_tokens={"drafter": caps.max_draft_tokens, "challenger": caps.max_challenge_tokens},
     )
 

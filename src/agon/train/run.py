@@ -16,7 +16,7 @@ from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
 from agon.methods.settle import settled
 from agon.recipe import settings_from
-from agon.runs.checkpoints import checkpoint_step
+from agon.runs.checkpoints import checkpoint_step, is_last
 from agon.runs.folder import RunFolder
 from agon.runs.lines import read_lines
 from agon.runs.manifest import read_config, read_manifest, write_json
@@ -81,9 +81,9 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         done, notes = _last_checkpoint(out)
         for note in notes:
             watcher.say(f"warning: {note}")
-        if done is not None and checkpoint_step(done) >= settings.train.steps:
-            watcher.say(f"{out} is finished: {settings.train.steps} steps of {settings.train.steps}")
-            return Trained(completed_steps=settings.train.steps, was_stopped=False)
+        if done is not None and is_last(done, steps=settings.train.steps):
+            watcher.say(f"{out} is finished: {checkpoint_step(done)} steps of {settings.train.steps}")
+            return Trained(completed_steps=checkpoint_step(done), was_stopped=False)
         ready = _open(settings, watcher, stack, checkpoint=done)
         _require_same_hashes(out, ready.hashes)
         first_step = 0 if done is None else restore_state(done, pair_of(ready.session), ready.learner)

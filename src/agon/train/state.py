@@ -12,9 +12,11 @@ from agon.runs.checkpoints import checkpoint_step
 from agon.runs.folder import RunFolder
 
 
-def save_state(run: RunFolder, pair: AdapterPair, learner: Learner, *, completed_steps: int, keep: int) -> None:
+def save_state(
+    run: RunFolder, pair: AdapterPair, learner: Learner, *, completed_steps: int, is_last: bool, keep: int
+) -> None:
     """Save a checkpoint after `completed_steps` steps, whole or not at all, and remove all but the newest `keep`."""
-    with run.checkpoint(completed_steps) as folder:
+    with run.checkpoint(completed_steps, is_last=is_last) as folder:
         save_checkpoint(folder, pair, optimizers=learner.state(), progress={"completed_steps": completed_steps})
     run.prune_checkpoints(keep)
 

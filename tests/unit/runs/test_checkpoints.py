@@ -3,7 +3,14 @@ import re
 
 import pytest
 
-from agon.runs import checkpoint_step, list_checkpoints, newest_checkpoint, prune_checkpoints, verify_checkpoint
+from agon.runs import (
+    checkpoint_step,
+    is_last,
+    list_checkpoints,
+    newest_checkpoint,
+    prune_checkpoints,
+    verify_checkpoint,
+)
 from agon.runs.atomic import MARKER
 
 
@@ -81,3 +88,27 @@ def test_pruning_never_counts_a_damaged_checkpoint_as_kept(run, save):
 def test_saving_a_step_again_replaces_its_damaged_checkpoint(run, save):
     flip(save(3))
     assert verify_checkpoint(save(3)) is None
+
+
+def test_a_checkpoint_says_itself_that_it_is_the_last_whatever_its_step(run, save):
+    with run.checkpoint(5, is_last=True) as folder:
+        (folder / "state.json").write_text("{}")
+    last = run.path / "checkpoints" / "step-000005"
+    assert verify_checkpoint(last) is None
+    assert is_last(last, steps=12)
+    assert not is_last(save(12), steps=12)  # written by hand, without a word about the end
+
+
+def test_a_checkpoint_from_before_they_said_so_is_judged_by_its_step(save):
+    path = save(12)
+    marker = json.loads((path / MARKER).read_text())
+    del marker["is_last"]
+    (path / MARKER).write_text(json.dumps(marker))
+    assert [is_last(path, steps=steps) for steps in (11, 12, 13)] == [True, True, False]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", None])
+def test_a_checkpoint_with_a_damaged_marker_is_not_the_last(save, content):
+    path = save(12)
+    (path / MARKER).unlink() if content is None else (path / MARKER).write_text(content)
+    assert not is_last(path, steps=12)
