@@ -25,8 +25,24 @@ DIRECTIONS: tuple[Direction, ...] = ("a-b", "b-a")
 ADAPTERS = ("A", "B")
 
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
-METHODS = ("grpo", "cooperative", "agon")
-PROTOCOLS = ("single", "cascade", "self-cascade", "moa", "majority", "blind-second")
+METHODS = (
+    *("grpo", "grpo-two-groups", "dr_grpo", "dapo", "gspo", "cispo", "rft", "self-refine", "self-refine-conversion"),
+    *("cooperative", "agon", "margin", "permuted", "shared-hidden", "shared-visible", "hidden", "fixed-roles"),
+    *("frozen-opponent", "past-opponent", "tie-break", "answer-visible", "random-reward"),
+    *("lcpo-exact", "lcpo-max", "kimi", "grpo-lead", "shorter-better", "soft-overlong"),
+)
+PROTOCOLS = (
+    "single",
+    "cascade",
+    "self-cascade",
+    "moa",
+    "majority",
+    "blind-second",
+    "placebo",
+    "empty-draft",
+    "answer-visible",
+    "selective",
+)
 VERIFIERS = ("expression", "numeric", "exact", "math", "code", "reasoning-gym")
 NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp", "humaneval", "mbpp", "code_contests")
 CODE_TASKS = ("humaneval", "mbpp", "code_contests")
@@ -125,10 +141,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a challenger sees of a draft: the text after the reasoning block, the answer withheld.
+    """What a challenger sees of a draft: the text after the reasoning block, the answer withheld unless `shows_answer`.
 
-    `is_empty` marks the fixed stand-in shown for a truncated or empty draft, `has_leak` a withheld answer that is still to be
-    read in the text, `num_withheld` how many spans were taken out, `is_cut` that the front was cut to the token limit.
+    `is_empty` marks the fixed stand-in shown for a truncated or empty draft, `has_leak` an answer that can be read in the text
+    (whether it was withheld or left in), `num_withheld` how many spans were taken out, `is_cut` that the front was cut to the token
+    limit.
     """
 
     text: str
@@ -137,6 +154,7 @@ class Summary:
     num_withheld: int
     num_tokens: int = 0
     is_cut: bool = False
+    shows_answer: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +165,11 @@ class Lineup:
     second draft (the blind second pass). Without either the challenge is final, or else the first draft.
 
     `reads` is what the challenger sees: its `own` match's drafts; the drafts of the problem's first match (`shared`); those of
-    another problem of the batch (`placebo`); the stand-in of an `empty` draft; or the plain draft prompt (`hidden`). `shows_answer`
-    leaves the answer in the summary. With `layers` above 1 every drafter drafts again, reading all drafts of the layer before, and
-    the challenge reads the last layer (mixture of agents, arXiv:2406.04692). `doubt` challenges only where the draft is doubtful:
-    its mean logprob a token (`likelihood`, nats) or the largest share of drafts with one answer (`agreement`) is below `threshold`.
+    another problem (`placebo`); the stand-in of an `empty` draft; or the plain draft prompt (`hidden`). `shows_answer` leaves the
+    answer in the summary. With `layers` above 1 every drafter drafts again, reading all drafts of the layer before, and the challenge
+    reads the last layer (mixture of agents, arXiv:2406.04692, which counts the challenge as one layer more). `doubt` challenges only
+    where the draft is doubtful: its mean logprob a token (`likelihood`, nats; minus infinity without an answer) or the largest share of
+    drafts with one answer (`agreement`) is below `threshold`. Elsewhere the draft is final; among several, the majority.
     """
 
     drafters: tuple[str | None, ...]
@@ -192,10 +211,11 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """One problem through its stages. `summaries[i]` is what the challenger saw of `drafts[i]`.
+    """One problem through its stages. `summaries` is what the challenger saw: `summaries[i]` of `drafts[i]`, if it read its own match.
 
     `sample` numbers the matches of one problem (0..N-1). Without a challenge the draft numbered `chosen` is the final attempt.
-    `earlier` holds the drafts of the layers before the last, oldest first.
+    `earlier` holds the drafts of the layers before the last, oldest first, and `earlier_summaries` what each drafter of the next layer
+    saw of them.
     """
 
     problem: Problem
@@ -205,6 +225,7 @@ class Match:
     challenge: Attempt | None = None
     chosen: int = 0
     earlier: tuple[Attempt, ...] = ()
+    earlier_summaries: tuple[Summary, ...] = ()
 
     @property
     def draft(self) -> Attempt:

@@ -22,12 +22,16 @@ Signal = Literal["correctness", "reward"]
 class Group:
     """Completions of one problem in one role, with the reward each earned. The group's mean is the baseline.
 
-    `strata` are labels within which the advantage `stratified` is normalised (for a challenger: whether its draft was right).
+    `strata` are labels within which the advantage `stratified` takes its baseline (for a challenger: whether the draft it read was
+    right). `is_right` is what the filter takes for correctness where that is not the verdict (a coin). `factors` multiply the
+    group's positive and negative advantages.
     """
 
     attempts: tuple[Attempt, ...]
     rewards: tuple[float, ...]
     strata: tuple[int, ...] | None = None
+    is_right: tuple[bool, ...] | None = None
+    factors: tuple[float, float] = (1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ class BaseMethod(ABC):
     """A training method. It keeps no state: a step's line-up is a function of the step's number.
 
     `adapters` are those of the deployed pair (or the one), `fixed` the train settings that the method stands for (its loss, its
-    normaliser), `signal` what a group must differ in to be learned from. `resamples` draws further problems until a step is full of
+    normaliser), `signal` what a group must differ in to be learned from (`agon.learner.advantages.has_signal`). `resamples` draws further problems until a step is full of
     groups with a signal, every rollout charged to the budget.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agon.learner.advantages import Credit, RewardGroup, Scale, assign_advantages
+from agon.learner.advantages import Credit, RewardGroup, Scale, Signal, assign_advantages
 from agon.learner.packing import Sample
 from agon.methods.base import Group, Stream
 
@@ -16,13 +16,16 @@ class Credited(NamedTuple):
     credit: Credit
 
 
-def credit_stream(stream: Stream, *, scale: Scale, mask_truncated: bool) -> Credited:
+def credit_stream(stream: Stream, *, scale: Scale, mask_truncated: bool, signal: Signal = "correctness") -> Credited:
     """Normalise a stream's rewards within its own groups and lay its attempts out for the learner.
+
+    `signal` is the method's: what a group must differ in to be learned from.
 
     A completion whose checker failed is in no mean and in no loss; so is a truncated one if `mask_truncated`. All else that is not
     right is trained on as wrong.
     """
-    credit = assign_advantages([reward_group(group, mask_truncated=mask_truncated) for group in stream.groups], scale)
+    groups = [reward_group(group, mask_truncated=mask_truncated) for group in stream.groups]
+    credit = assign_advantages(groups, scale, signal=signal)
     samples = [
         Sample(
             prompt_ids=attempt.prompt.token_ids,
@@ -41,10 +44,12 @@ def reward_group(group: Group, *, mask_truncated: bool) -> RewardGroup:
     """Return what the advantages of a group are computed from."""
     return RewardGroup(
         rewards=group.rewards,
-        is_correct=[attempt.is_correct for attempt in group.attempts],
+        is_correct=group.is_right or [attempt.is_correct for attempt in group.attempts],
         format_scores=[attempt.format_score for attempt in group.attempts],
         is_masked=[
             attempt.verdict.is_masked or (mask_truncated and attempt.completion.is_truncated)
             for attempt in group.attempts
         ],
+        strata=group.strata,
+        factors=group.factors,
     )
