@@ -2,46 +2,90 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+
 from agon.errors import ConfigError
-from agon.records import PROTOCOLS, Direction, Lineup
+from agon.records import PROTOCOLS, Direction, Doubt, Lineup, Reading
+
+# How many drafts a match has at least, where a user may ask for more.
+_SEVERAL_DRAFTS: Mapping[str, int] = {"moa": 1, "majority": 2, "selective": 1}
+_READS: Mapping[str, Reading] = {"placebo": "placebo", "empty-draft": "empty"}
+_CASCADES = ("cascade", "answer-visible", "selective", *_READS)
 
 
 def lineup_for(
     protocol: str,
     *,
-    direction: Direction = "a-b",
+    direction: Direction | None = "a-b",
     adapter: str | None = "A",
-    num_drafts: int = 1,
+    num_drafts: int | None = None,
     is_base: bool = False,
+    layers: int = 1,
+    doubt: Doubt | None = None,
+    threshold: float = math.inf,
 ) -> Lineup:
     """Return who plays in a protocol.
 
-    `direction` orders the two adapters of a cascade and of a blind second pass; `adapter` plays every stage of the protocols with
-    one player; `is_base` puts the bare base in every place.
+    `direction` orders the two adapters of a cascade, of its variants (placebo, empty-draft, answer-visible, selective), and of a blind second
+    pass; without one `adapter` plays both stages. `adapter` also plays every stage of the protocols with one player; `is_base` puts the
+    bare base in every place. `num_drafts` (default: as few as there can be) and `layers` are those of a mixture of agents;
+    majority and selective take several drafts, too. A selective cascade challenges the drafts whose `doubt` (default: likelihood) is
+    below `threshold`: all of them, by default.
 
     Raises:
-        ConfigError: an unknown protocol, or too few drafts for it.
+        ConfigError: an unknown protocol, or an option that it does not have or that makes no sense in it.
     """
-    first, second = ("A", "B") if direction == "a-b" else ("B", "A")
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"protocol is {protocol!r}, which is not known; known: {', '.join(PROTOCOLS)}")
+    drafts = _num_drafts(protocol, num_drafts, doubt)
+    _check_options(protocol, layers, doubt, threshold)
     player = None if is_base else adapter
-    if num_drafts < 1 or (protocol == "majority" and num_drafts < 2):
-        raise ConfigError(
-            f"--drafts is {num_drafts}, but {protocol} needs {2 if protocol == 'majority' else 1} or more"
-        )
-    if num_drafts > 1 and protocol not in ("moa", "majority"):
-        raise ConfigError(f"--drafts is {num_drafts}, but only moa and majority take several drafts")
-    if is_base:
-        first = second = None
+    first, second = (player, player) if is_base or direction is None else ("A", "B")
+    if direction == "b-a":
+        first, second = second, first
     if protocol == "single":
         return Lineup(drafters=(player,))
-    if protocol == "cascade":
-        return Lineup(drafters=(first,), has_challenge=True, challenger=second)
     if protocol == "self-cascade":
         return Lineup(drafters=(player,), has_challenge=True, challenger=player)
     if protocol == "moa":
-        return Lineup(drafters=(player,) * num_drafts, has_challenge=True, challenger=player)
+        return Lineup(drafters=(player,) * drafts, has_challenge=True, challenger=player, layers=layers)
     if protocol == "majority":
-        return Lineup(drafters=(player,) * num_drafts, vote=True)
+        return Lineup(drafters=(player,) * drafts, vote=True)
     if protocol == "blind-second":
         return Lineup(drafters=(first, second), second_counts=True)
-    raise ConfigError(f"protocol is {protocol!r}, which is not known; known: {', '.join(PROTOCOLS)}")
+    assert protocol in _CASCADES, "every known protocol has a line-up"
+    return Lineup(
+        drafters=(first,) * drafts,
+        has_challenge=True,
+        challenger=second,
+        reads=_READS.get(protocol, "own"),
+        shows_answer=protocol == "answer-visible",
+        doubt=(doubt or "likelihood") if protocol == "selective" else None,
+        threshold=threshold if protocol == "selective" else 0.0,
+    )
+
+
+def _num_drafts(protocol: str, asked: int | None, doubt: Doubt | None) -> int:
+    # One draft always agrees with itself.
+    least = 2 if doubt == "agreement" else _SEVERAL_DRAFTS.get(protocol, 1)
+    if asked is None:
+        return least
+    if asked > 1 and protocol not in _SEVERAL_DRAFTS:
+        raise ConfigError(f"--drafts is {asked}, but only {', '.join(_SEVERAL_DRAFTS)} take several drafts")
+    if asked < least:
+        by = " by agreement" if doubt == "agreement" else ""
+        raise ConfigError(f"--drafts is {asked}, but {protocol}{by} needs {least} or more")
+    return asked
+
+
+def _check_options(protocol: str, layers: int, doubt: Doubt | None, threshold: float) -> None:
+    if layers < 1:
+        raise ConfigError(f"--layers is {layers}, but a match has at least one layer of drafts: give 1 or more")
+    if layers > 1 and protocol != "moa":
+        raise ConfigError(f"--layers is {layers}, but {protocol} has one layer of drafts: only moa takes several")
+    if protocol != "selective" and (doubt is not None or threshold != math.inf):
+        asked = f"--doubt {doubt}" if doubt is not None else f"--threshold {threshold:g}"
+        raise ConfigError(f"{asked} was asked for, but {protocol} has no doubt: only selective has one")
+    if math.isnan(threshold):
+        raise ConfigError("--threshold is nan, which nothing is below or above: give a number, or dev")

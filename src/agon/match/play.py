@@ -3,51 +3,39 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
-from agon.answers import extract_answer, format_score
+from agon.answers import format_score
 from agon.errors import AgonError
+from agon.match.asking import Asked, Asker, Sampling
+from agon.match.reading import Reader, Seats, take_seats
 from agon.match.session import Session
-from agon.numerals import read_number
-from agon.records import Attempt, Completion, Lineup, Match, Problem, Prompt, Request, Role, Summary, Verdict
+from agon.match.voting import chosen_draft, confidence
+from agon.records import Attempt, Completion, Lineup, Match, Problem, Request, Summary, Verdict
 from agon.rollout.checks import check_completions
 from agon.rollout.engine import GrowingEngine
-from agon.seeding import stream_seed
 
 # They wait for checking processes most of the time.
 _CHECKING_THREADS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """How completions are sampled, stage by stage. Units: tokens."""
-
-    max_draft_tokens: int
-    max_challenge_tokens: int
-    max_summary_tokens: int
-    temperature: float = 1.0
-    top_p: float = 1.0
-
-
-_Place = tuple[Problem, int]
-
-
-class _Asked(NamedTuple):
-    role: Role
-    problems: list[Problem]
-    prompts: list[Prompt]
-    requests: list[Request]
-
-
 class _Sampled(NamedTuple):
-    asked: _Asked
+    asked: Asked
     completions: list[Completion]
     verdicts: list[Future[Verdict]]
+
+
+class _Played(NamedTuple):
+    """Drafts layer by layer; what each place read of every layer but the last; what each challenger read, by match; the challenges."""
+
+    layers: list[_Sampled]
+    between: list[list[tuple[Summary, ...]]]
+    shown: dict[int, tuple[Summary, ...]]
+    challenges: _Sampled
 
 
 def play(
@@ -59,31 +47,34 @@ def play(
     sampling: Sampling,
     seed: int,
     stream: tuple[str | int, ...],
+    among: Sequence[Problem] | None = None,
 ) -> list[list[Match]]:
     """Play `samples` matches of every problem and return them problem by problem.
 
-    Challenge i reads what draft i left: the text after its reasoning, the answer withheld. Every completion draws from a random
-    stream of its own, named by `stream`, the problem, the sample and the stage, so that a match does not depend on what else is
-    played beside it. Each completion is checked as soon as it ends, while others are still sampled; where the engine lets a batch
-    grow, its challenge joins at once.
+    A challenge reads what the drafts left that the line-up gives it to read, as a rule those of its own match: the text after their
+    reasoning, the answer withheld. Every completion draws from a random stream of its own, named by `stream`, the problem, the sample and
+    the stage, so that a match does not depend on what else is played beside it. Each completion is checked as soon as it ends, while others
+    are still sampled; where the engine lets a batch grow, a challenge joins as soon as it can be asked for (with several layers of
+    drafts, stage by stage).
+
+    `among` are all the problems of which these are a part: from them come the placebos (default: `problems`).
 
     Raises:
+        DataError: a placebo is to be read, but there is no other problem.
         EngineError: the engine returned something unusable.
         VerifierError: too large a share of the checks failed by the checkers' own fault.
     """
-    places = [(problem, sample) for problem in problems for sample in range(samples)]
-    per_match = len(lineup.drafters)
+    seats = take_seats(problems, samples, lineup.reads, among=problems if among is None else among)
     with _checking_threads() as threads:
-        player = _Player(session, sampling, seed, stream, threads)
-        drafts, shown, challenges = player.sample(places, lineup)
+        played = _Player(session, seats, lineup, sampling, seed, stream, threads).sample()
         sampled = time.perf_counter()
-        attempts = _attempts(drafts, session)
-        answers = None if challenges is None else _attempts(challenges, session)
+        layers = [_attempts(layer, session) for layer in played.layers]
+        challenges = dict(zip(played.shown, _attempts(played.challenges, session), strict=True))
         session.verify_wait_seconds += time.perf_counter() - sampled
     session.verifiers.check_error_share()
     matches = [
-        _match(place, attempts[i * per_match : (i + 1) * per_match], lineup, shown, answers, i, session)
-        for i, place in enumerate(places)
+        _match(number, seats, lineup, layers, played, challenges.get(number), session)
+        for number in range(len(seats.matches))
     ]
     return [matches[i : i + samples] for i in range(0, len(matches), samples)]
 
@@ -104,119 +95,98 @@ class _Player:
     def __init__(
         self,
         session: Session,
+        seats: Seats,
+        lineup: Lineup,
         sampling: Sampling,
         seed: int,
         stream: tuple[str | int, ...],
         threads: ThreadPoolExecutor,
     ) -> None:
         self.session = session
-        self.sampling = sampling
-        self.seed = seed
-        self.stream = stream
+        self.seats = seats
+        self.lineup = lineup
         self.threads = threads
+        self.asker = Asker(session.prompts, lineup, sampling, seed=seed, stream=stream)
+        self.reader = Reader(session, seats, lineup, max_tokens=sampling.max_summary_tokens)
 
-    def sample(
-        self, places: Sequence[_Place], lineup: Lineup
-    ) -> tuple[_Sampled, list[tuple[Summary, ...]], _Sampled | None]:
-        """Return the drafts, what of them is shown match by match, and the challenges."""
-        asked = self._ask_drafts(places, lineup)
-        engine = self.session.engine
-        if lineup.has_challenge and isinstance(engine, GrowingEngine) and engine.can_grow:
-            return self._sample_growing(engine, asked, places, lineup)
-        drafts = self._generate(asked)
-        if not lineup.has_challenge:
-            return drafts, [], None
-        per_match = len(lineup.drafters)
-        shown = [
-            self._summaries(asked, drafts.completions, i, per_match) for i in range(0, len(asked.requests), per_match)
-        ]
-        return drafts, shown, self._generate(self._ask_challenges(places, shown, lineup))
+    def sample(self) -> _Played:
+        """Sample every stage of every match."""
+        drafts, lineup, engine = self.asker.drafts(self.seats.drafting), self.lineup, self.session.engine
+        is_one_exchange = lineup.has_challenge and lineup.layers == 1
+        if is_one_exchange and isinstance(engine, GrowingEngine) and engine.can_grow:
+            return self._sample_growing(engine, drafts)
+        layers, between = [self._generate(drafts)], list[list[tuple[Summary, ...]]]()
+        for number in range(2, lineup.layers + 1):
+            ended = dict(enumerate(layers[-1].completions))
+            between.append([self.reader.of_place(place, ended) for place in range(len(self.seats.drafting))])
+            layers.append(self._generate(self.asker.layer(number, self.seats.drafting, between[-1])))
+        ended = dict(enumerate(layers[-1].completions))
+        shown = {
+            match: self.reader.for_challenge(match, ended)
+            for match in range(len(self.seats.matches))
+            if self._is_challenged(match, ended)
+        }
+        asked = self.asker.challenges([self.seats.matches[match] for match in shown], list(shown.values()))
+        challenges = self._generate(asked) if shown else _Sampled(asked, [], [])
+        return _Played(layers, between, shown, challenges)
 
-    def _sample_growing(
-        self, engine: GrowingEngine, asked: _Asked, places: Sequence[_Place], lineup: Lineup
-    ) -> tuple[_Sampled, list[tuple[Summary, ...]], _Sampled]:
-        """Let each challenge join the batch when the drafts it reads have ended."""
-        per_match, num_drafts = len(lineup.drafters), len(asked.requests)
-        done: dict[int, Completion] = {}
-        shown: dict[int, tuple[Summary, ...]] = {}
-        single: dict[int, _Asked] = {}
+    def _sample_growing(self, engine: GrowingEngine, drafts: Asked) -> _Played:
+        """Let each challenge join the batch when the drafts on which it depends have ended."""
+        num_drafts = len(drafts.requests)
+        ended: dict[int, Completion] = {}
         checks: dict[int, Future[Verdict]] = {}
+        shown: dict[int, tuple[Summary, ...]] = {}
+        joined: list[Asked] = []
+        missing = {match: self.reader.needs(match) for match in range(len(self.seats.matches))}
+        readers: defaultdict[int, list[int]] = defaultdict(list)
+        for match, needed in missing.items():
+            for number in needed:
+                readers[number].append(match)
+
+        def join(match: int) -> list[Request]:
+            if missing[match] or not self._is_challenged(match, ended):
+                return []
+            shown[match] = self.reader.for_challenge(match, ended)
+            joined.append(self.asker.challenges([self.seats.matches[match]], [shown[match]]))
+            return joined[-1].requests
 
         def grow(index: int, completion: Completion) -> Iterable[Request]:
             is_draft = index < num_drafts
-            problem = asked.problems[index] if is_draft else places[list(single)[index - num_drafts]][0]
-            done[index], checks[index] = completion, self._check(problem, completion)
-            match = index // per_match
-            own = range(match * per_match, (match + 1) * per_match)
-            if not is_draft or not all(i in done for i in own):
+            problem = drafts.problems[index] if is_draft else joined[index - num_drafts].problems[0]
+            checks[index] = self._check(problem, completion)
+            if not is_draft:
                 return ()
-            shown[match] = self._summaries(asked, done, own[0], per_match)
-            single[match] = self._ask_challenges([places[match]], [shown[match]], lineup)
-            return single[match].requests
+            ended[index] = completion
+            for match in readers[index]:
+                missing[match].remove(index)
+            return [request for match in readers[index] for request in join(match)]
 
-        adapters = [*lineup.drafters, lineup.challenger]
+        at_once = [request for match in missing if not missing[match] for request in join(match)]
+        adapters = [*self.lineup.drafters, self.lineup.challenger]
         started = time.perf_counter()
-        completions = engine.grow(asked.requests, grow, adapters=adapters)
+        completions = engine.grow([*drafts.requests, *at_once], grow, adapters=adapters)
         self.session.engine_seconds += time.perf_counter() - started
-        # Challenges come in the order in which they joined.
-        joined = {match: num_drafts + number for number, match in enumerate(single)}
-        order = [joined[match] for match in range(len(places))]
-        challenges = _Asked(
+        challenges = Asked(
             "challenger",
-            [problem for problem, _ in places],
-            [single[match].prompts[0] for match in range(len(places))],
-            [single[match].requests[0] for match in range(len(places))],
+            [problem for asked in joined for problem in asked.problems],
+            [prompt for asked in joined for prompt in asked.prompts],
+            [request for asked in joined for request in asked.requests],
         )
-        drafts = self._sampled(asked, completions[:num_drafts], checks)
-        answers = self._sampled(
-            challenges, [completions[i] for i in order], {number: checks[i] for number, i in enumerate(order)}
-        )
-        return drafts, [shown[match] for match in range(len(places))], answers
-
-    def _ask_drafts(self, places: Sequence[_Place], lineup: Lineup) -> _Asked:
-        prompt_of = {problem.id: self.session.prompts.draft(problem) for problem, _ in places}
-        problems = [problem for problem, _ in places for _ in lineup.drafters]
-        cap = self.sampling.max_draft_tokens
-        requests = [
-            self._request(prompt_of[problem.id], adapter, cap, "draft", problem.id, sample, number)
-            for problem, sample in places
-            for number, adapter in enumerate(lineup.drafters)
-        ]
-        return _Asked("drafter", problems, [prompt_of[problem.id] for problem in problems], requests)
-
-    def _ask_challenges(self, places: Sequence[_Place], shown: Sequence[tuple[Summary, ...]], lineup: Lineup) -> _Asked:
-        problems = [problem for problem, _ in places]
-        prompts = [
-            self.session.prompts.challenge(problem, summaries)
-            for problem, summaries in zip(problems, shown, strict=True)
-        ]
-        cap = self.sampling.max_challenge_tokens
-        requests = [
-            self._request(prompt, lineup.challenger, cap, "challenge", problem.id, sample, 0)
-            for (problem, sample), prompt in zip(places, prompts, strict=True)
-        ]
-        return _Asked("challenger", problems, prompts, requests)
-
-    def _summaries(
-        self, asked: _Asked, completions: Sequence[Completion] | dict[int, Completion], first: int, count: int
-    ) -> tuple[Summary, ...]:
-        limit = self.sampling.max_summary_tokens
-        return tuple(
-            self.session.summarize(asked.problems[i], completions[i], max_tokens=limit)
-            for i in range(first, first + count)
+        later = {index - num_drafts: check for index, check in checks.items()}
+        return _Played(
+            [self._sampled(drafts, completions[:num_drafts], checks)],
+            [],
+            shown,
+            self._sampled(challenges, completions[num_drafts:], later),
         )
 
-    def _request(self, prompt: Prompt, adapter: str | None, max_tokens: int, *names: str | int) -> Request:
-        return Request(
-            prompt_ids=prompt.token_ids,
-            adapter=adapter,
-            max_tokens=max_tokens,
-            seed=stream_seed(self.seed, *self.stream, *names),
-            temperature=self.sampling.temperature,
-            top_p=self.sampling.top_p,
-        )
+    def _is_challenged(self, match: int, ended: dict[int, Completion]) -> bool:
+        if not self.lineup.has_challenge or self.lineup.doubt is None:
+            return self.lineup.has_challenge
+        drafts = [ended[number] for number in self.reader.drafts_of(match)]
+        return confidence(drafts, self.lineup.doubt, self.session.style) < self.lineup.threshold
 
-    def _generate(self, asked: _Asked) -> _Sampled:
+    def _generate(self, asked: Asked) -> _Sampled:
         checks: dict[int, Future[Verdict]] = {}
 
         def check(index: int, completion: Completion) -> None:
@@ -227,7 +197,7 @@ class _Player:
         self.session.engine_seconds += time.perf_counter() - started
         return self._sampled(asked, completions, checks)
 
-    def _sampled(self, asked: _Asked, completions: list[Completion], checks: dict[int, Future[Verdict]]) -> _Sampled:
+    def _sampled(self, asked: Asked, completions: list[Completion], checks: dict[int, Future[Verdict]]) -> _Sampled:
         session = self.session
         check_completions(asked.requests, completions, session.versions, max_lag=session.max_lag)
         return _Sampled(asked, completions, [checks[index] for index in range(len(completions))])
@@ -260,41 +230,25 @@ def _attempts(sampled: _Sampled, session: Session) -> list[Attempt]:
 
 
 def _match(
-    place: tuple[Problem, int],
-    drafts: list[Attempt],
+    number: int,
+    seats: Seats,
     lineup: Lineup,
-    shown: Sequence[tuple[Summary, ...]],
-    answers: list[Attempt] | None,
-    index: int,
+    layers: Sequence[Sequence[Attempt]],
+    played: _Played,
+    challenge: Attempt | None,
     session: Session,
 ) -> Match:
-    problem, sample = place
+    problem, sample = seats.matches[number]
+    count = len(lineup.drafters)
+    own = slice(number * count, (number + 1) * count)
+    drafts = tuple(layers[-1][own])
     return Match(
         problem=problem,
         sample=sample,
-        drafts=tuple(drafts),
-        summaries=shown[index] if shown else (),
-        challenge=answers[index] if answers is not None else None,
-        chosen=_chosen(drafts, lineup, session),
+        drafts=drafts,
+        summaries=played.shown.get(number, ()),
+        challenge=challenge,
+        chosen=chosen_draft([draft.completion for draft in drafts], lineup, session.style),
+        earlier=tuple(attempt for layer in layers[:-1] for attempt in layer[own]),
+        earlier_summaries=tuple(summary for shown in played.between for summary in shown[number]),
     )
-
-
-def _chosen(drafts: Sequence[Attempt], lineup: Lineup, session: Session) -> int:
-    """Number of the draft that counts: the second of a blind pair, the majority's first, or the first."""
-    if lineup.second_counts:
-        return 1
-    if not lineup.vote:
-        return 0
-    votes = [None if attempt.completion.is_truncated else _vote(attempt.completion.text, session) for attempt in drafts]
-    cast = [vote for vote in votes if vote is not None]
-    # max keeps the first of equals, so a tie goes to the answer that was given first.
-    return votes.index(max(dict.fromkeys(cast), key=cast.count)) if cast else 0
-
-
-def _vote(text: str, session: Session) -> str | Fraction | None:
-    """Return what an answer is counted as: a number by its value (18 and 18.0 are one answer), anything else as written."""
-    answer = extract_answer(text, session.style)
-    if answer is None:
-        return None
-    number = read_number(answer)
-    return answer.strip() if number is None or number.is_percent else number.value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -78,9 +78,18 @@ class Session:
             return {}
         return {None: 0, **{name: self.pair.version(name) for name in self.pair.names}}
 
-    def summarize(self, problem: Problem, completion: Completion, *, max_tokens: int) -> Summary:
+    def summarize(
+        self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
+    ) -> Summary:
         """Return what a challenger may see of a draft."""
-        return summarize(problem, completion, style=self.style, tokenizer=self.tokenizer, max_tokens=max_tokens)
+        return summarize(
+            problem,
+            completion,
+            style=self.style,
+            tokenizer=self.tokenizer,
+            max_tokens=max_tokens,
+            shows_answer=shows_answer,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -166,9 +175,11 @@ def fit_problems(
     if not problems:
         return (), ()
     shortest = min(problems, key=lambda problem: len(problem.question))
-    stand_in = Summary(text="", is_empty=True, has_leak=False, num_withheld=0)
+    withheld = Summary(text="", is_empty=True, has_leak=False, num_withheld=0)
     plain = len(session.prompts.draft(shortest).token_ids)
-    added = max(len(session.prompts.challenge(shortest, [stand_in] * num_summaries).token_ids) - plain, 0)
+    # What is said around a summary differs by whether it shows the answer.
+    both = ([one] * num_summaries for one in (withheld, replace(withheld, shows_answer=True)))
+    added = max(0, *(len(session.prompts.challenge(shortest, shown).token_ids) - plain for shown in both))
     room = min(
         context - settings.max_draft_tokens,
         context - settings.max_challenge_tokens - num_summaries * settings.max_summary_tokens - added,

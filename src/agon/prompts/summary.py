@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from agon.answers import extract_answer, visible_text
-from agon.countdown_text import parse_tries, withhold_hits
+from agon.countdown_text import parse_tries, render_tries, withhold_hits
 from agon.prompts.withhold import WITHHELD, Withheld, is_readable, withhold_answer
 from agon.prompts.withhold_code import shows_code, withhold_code
 from agon.prompts.wordings import NO_SUMMARY
@@ -17,20 +18,32 @@ _MAX_CHARS = 60_000
 _MOVES = re.compile(r"\(([a-z])([-+*])([a-z])\)([-+*])([a-z])")
 _BLANK = re.compile(r"[\W_]*")
 
+NOTHING_READ = Summary(NO_SUMMARY, is_empty=True, has_leak=False, num_withheld=0)
+"""What stands for a draft that left nothing, or that is not to be seen."""
+
 
 def summarize(
-    problem: Problem, completion: Completion, *, style: AnswerStyle, tokenizer: Any, max_tokens: int
+    problem: Problem,
+    completion: Completion,
+    *,
+    style: AnswerStyle,
+    tokenizer: Any,
+    max_tokens: int,
+    shows_answer: bool = False,
 ) -> Summary:
-    """Return what a challenger may read of a draft.
+    """Return what a challenger may read of a draft: the answer withheld, or with `shows_answer` left where it stands.
 
-    A truncated draft, or one that leaves nothing to read, becomes the fixed text `(no summary)`.
+    A truncated draft, or one that leaves nothing to read, becomes the fixed text `(no summary)`. `has_leak` says of both whether the
+    answer can be read in what is shown; where it is shown on purpose, that is how often there was one to see.
 
     Units: `max_tokens` counts the challenger's tokens; the front is cut, since drafts end with what they established.
     """
     visible = "" if completion.is_truncated else visible_text(completion.text)[-_MAX_CHARS:].strip()
     text, num_withheld, answer = _withhold(problem, visible, style)
+    if shows_answer:
+        text, num_withheld = _with_answer(problem, visible), 0
     if _BLANK.fullmatch(text.replace(WITHHELD, "")):
-        return Summary(NO_SUMMARY, is_empty=True, has_leak=False, num_withheld=num_withheld)
+        return replace(NOTHING_READ, num_withheld=num_withheld)
     shown, num_tokens = _cut(text.strip(), tokenizer, max_tokens)
     return Summary(
         text=shown,
@@ -39,7 +52,13 @@ def summarize(
         num_withheld=num_withheld,
         num_tokens=num_tokens,
         is_cut=len(shown) < len(text.strip()),
+        shows_answer=shows_answer,
     )
+
+
+def _with_answer(problem: Problem, visible: str) -> str:
+    """The tries are written as when some are withheld, so that only the hit makes the difference."""
+    return render_tries(parse_tries(visible)) if problem.summary_style == "tries" else visible
 
 
 def _withhold(problem: Problem, visible: str, style: AnswerStyle) -> Withheld:

@@ -36,12 +36,12 @@ _FORM: dict[AnswerStyle, str] = {
 }
 
 _ONE_RIVAL = (
-    "A rival has attempted the problem below. You see a summary of the attempt; the final answer is withheld. Do not trust the "
+    "A rival has attempted the problem below. You see a summary of the attempt{answer}. Do not trust the "
     "rival: the attempt may be wrong. Solve the problem yourself, verify independently whatever you take from the summary, and "
     "aim to be right where the rival is wrong."
 )
 _MANY_RIVALS = (
-    "{count} rivals have attempted the problem below. You see a summary of each attempt; the final answers are withheld. Do not "
+    "{count} rivals have attempted the problem below. You see a summary of each attempt{answer}. Do not "
     "trust the rivals: any attempt, or all of them, may be wrong. Solve the problem yourself, verify independently whatever you "
     "take from the summaries, and aim to be right where a rival is wrong."
 )
@@ -52,10 +52,13 @@ def _plain_draft(problem: Problem, style: AnswerStyle) -> str:
 
 
 def _plain_challenge(problem: Problem, summaries: Sequence[Summary], style: AnswerStyle) -> str:
+    is_shown = any(summary.shows_answer for summary in summaries)
     if len(summaries) == 1:
-        intro, shown = _ONE_RIVAL, f"The rival's summary:\n{summaries[0].text}"
+        answer = " with its final answer" if is_shown else "; the final answer is withheld"
+        intro, shown = _ONE_RIVAL.format(answer=answer), f"The rival's summary:\n{summaries[0].text}"
     else:
-        intro = _MANY_RIVALS.format(count=len(summaries))
+        answer = " with its final answer" if is_shown else "; the final answers are withheld"
+        intro = _MANY_RIVALS.format(count=len(summaries), answer=answer)
         shown = "\n\n".join(
             f"Summary of rival {number}:\n{summary.text}" for number, summary in enumerate(summaries, 1)
         )

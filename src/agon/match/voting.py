@@ -1,0 +1,56 @@
+"""Which draft stands when nobody challenges it, and how far the drafts bear it out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from agon.answers import extract_answer
+from agon.numerals import read_number
+from agon.records import AnswerStyle, Completion, Doubt, Lineup
+
+Vote = str | Fraction
+
+
+def chosen_draft(drafts: Sequence[Completion], lineup: Lineup, style: AnswerStyle) -> int:
+    """Return the number of the draft that counts: the second of a blind pair, the majority's first, or the first."""
+    if lineup.second_counts:
+        return 1
+    return majority(votes(drafts, style)) if lineup.vote or lineup.doubt is not None else 0
+
+
+def confidence(drafts: Sequence[Completion], doubt: Doubt, style: AnswerStyle) -> float:
+    """Return how sure the drafts are of the answer that would stand, as something that can be known without the right answer.
+
+    `likelihood`: the mean logprob a token, under the distribution it was sampled from, of the draft that would stand; minus infinity
+    where that has no answer. `agreement`: the largest share of the drafts that give one answer.
+
+    Units: nats for a likelihood, a share for an agreement.
+    """
+    cast = votes(drafts, style)
+    chosen = majority(cast)
+    if doubt == "agreement":
+        return cast.count(cast[chosen]) / len(cast) if cast[chosen] is not None else 0.0
+    return math.fsum(drafts[chosen].logprobs) / drafts[chosen].num_tokens if cast[chosen] is not None else -math.inf
+
+
+def votes(drafts: Sequence[Completion], style: AnswerStyle) -> list[Vote | None]:
+    """Return what each draft's answer is counted as; None for a truncated draft, or one without an answer."""
+    return [None if draft.is_truncated else _vote(draft.text, style) for draft in drafts]
+
+
+def majority(cast: Sequence[Vote | None]) -> int:
+    """Return the number of the first draft with the most frequent answer; of equally frequent ones the one given first; 0 without any."""
+    given = [vote for vote in cast if vote is not None]
+    # max keeps the first of equals.
+    return cast.index(max(dict.fromkeys(given), key=given.count)) if given else 0
+
+
+def _vote(text: str, style: AnswerStyle) -> Vote | None:
+    """Count a number by its value (18 and 18.0 are one answer), anything else as it is written."""
+    answer = extract_answer(text, style)
+    if answer is None:
+        return None
+    number = read_number(answer)
+    return answer.strip() if number is None or number.is_percent else number.value
