@@ -179,13 +179,19 @@ def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
         return None, (str(error),)
 
 
-def _require_same(saved: Settings, wanted: Settings, out: Path) -> None:
-    differing = [
-        f"{table}.{key} ({before!r} -> {after!r})"
+def changed_settings(saved: Settings, wanted: Settings) -> list[str]:
+    """Name every setting that a run and its continuation may not differ in, and do, with both values."""
+    after = wanted.model_dump()
+    return [
+        f"{table}.{key} ({before!r} -> {after[table][key]!r})"
         for table, inner in saved.model_dump().items()
         for key, before in inner.items()
-        if (after := wanted.model_dump()[table][key]) != before and f"{table}.{key}" not in _FREE_TO_CHANGE
+        if after[table][key] != before and f"{table}.{key}" not in _FREE_TO_CHANGE
     ]
+
+
+def _require_same(saved: Settings, wanted: Settings, out: Path) -> None:
+    differing = changed_settings(saved, wanted)
     if differing:
         raise ConfigError(
             f"these settings differ from the run in {out}: {', '.join(differing)}; resume without them, or train into another --out"
