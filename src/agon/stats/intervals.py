@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -97,17 +98,30 @@ def bootstrap_limits(
     level: float,
     num_resamples: int,
 ) -> tuple[float, float]:
-    """Return the expanded percentiles of sum(sums) / sum(counts) over resampled problems."""
+    """Return the expanded percentiles of sum(sums) / sum(counts) over resampled problems.
+
+    The same `rng` draws the same problems for every table of that many, so that many intervals cost one drawing.
+    """
     num_problems = len(sums)
     rows_at_once = max(1, _NUMBERS_AT_ONCE // num_problems)
+    stream = int(rng.integers(2**63))
     means: list[np.ndarray] = []
     for start in range(0, num_resamples, rows_at_once):
-        rows = min(rows_at_once, num_resamples - start)
-        drawn = rng.integers(num_problems, size=(rows, num_problems))
-        means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+        drawn = _draw(stream, start, min(rows_at_once, num_resamples - start), num_problems)
+        means.append((drawn @ sums) / (drawn @ counts))
     tail = _expanded_tail(num_problems, level)
     low, high = np.quantile(np.concatenate(means), [tail, 1.0 - tail])
     return float(low), float(high)
+
+
+@lru_cache(maxsize=2)
+def _draw(stream: int, start: int, num_rows: int, num_problems: int) -> Float[ndarray, "resamples problems"]:
+    """Return how often each problem is in each resample."""
+    rng = numpy_rng(stream, "resamples", start)
+    drawn = rng.integers(num_problems, size=(num_rows, num_problems))
+    drawn += np.arange(num_rows)[:, None] * num_problems
+    counts = np.bincount(drawn.ravel(), minlength=num_rows * num_problems)
+    return counts.reshape(num_rows, num_problems).astype(float)
 
 
 def _expanded_tail(num_problems: int, level: float) -> float:

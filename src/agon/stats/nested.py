@@ -5,9 +5,9 @@ Every seed's run answers every problem, so the two sources cross. The variance o
     var(problem means) / P  +  max(0, MS_seed - MS_rest) / (S P)
 
 with the mean squares of the two-way analysis of variance. Problems are resampled (whole problems, all seeds together). Seeds are
-not: a bootstrap over 3 seeds has 10 distinct resamples and is far too narrow. Their share enters through its variance component
-and Student's t instead: the bootstrap's arms are lengthened by t(df) sqrt(variance) over the same without seeds. One run leaves
-the plain bootstrap by problem, and `unit` says so.
+not: 3 seeds have 10 distinct resamples, too narrow where the seeds differ. Their share enters through its variance component and
+Student's t instead: the bootstrap's arms are lengthened by t(df) sqrt(variance) over the same without seeds. One run leaves the
+plain bootstrap by problem, and `unit` says so. Coverage by simulation: docs/statistics.md.
 
 Paper: Hillis, "A comparison of denominator degrees of freedom methods for multiple observer ROC analysis", Statistics in Medicine
 26 (2007), where readers and cases stand for seeds and problems: the degrees of freedom are his. The bootstrap's arms are ours.
@@ -143,8 +143,8 @@ def nested_difference(
 def _tables(*methods: Sequence[Answers]) -> list[Float[ndarray, "seeds problems"]]:
     """Return each method's mean correctness by seed and problem, problems in one order."""
     runs = [run for method in methods for run in method]
-    if not runs or not runs[0]:
-        raise ValueError("a mean over seeds needs at least one run with at least one problem")
+    if not runs or not all(runs):
+        raise ValueError("a mean over seeds needs at least one run, each with at least one problem")
     names = sorted(runs[0])
     for run in runs:
         if run.keys() != runs[0].keys():
