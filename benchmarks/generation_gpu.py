@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 PARTS = ("stock", "bare", "swapped", "multi-lora")
+CHALLENGE_PROMPT = 384
 START = time.perf_counter()
 
 
@@ -33,7 +34,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a model folder; without it random weights")
     parser.add_argument("--prompts", type=int, default=512)
     parser.add_argument("--prompt-tokens", type=int, default=128)
-    parser.add_argument("--new-tokens", type=int, nargs="+", default=[512, 1024])
+    parser.add_argument("--new-tokens", type=int, nargs="*", default=[512, 1024])
     parser.add_argument("--swaps", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--out", type=Path, help="file for the numbers as JSON")
@@ -96,8 +97,8 @@ def measure(part: str, options: argparse.Namespace) -> dict[str, Any]:
 def prompts(options: argparse.Namespace, *, count: int, length: int, seed: int) -> list[tuple[int, ...]]:
     import numpy as np
 
-    vocab = json.loads((options.model / "config.json").read_text())["vocab_size"]
-    return [tuple(row) for row in np.random.default_rng(seed).integers(0, vocab, (count, length)).tolist()]
+    drawn = np.random.default_rng(seed).integers(0, vocab_size(options), (count, length))
+    return [tuple(row) for row in drawn.tolist()]
 
 
 def stock(options: argparse.Namespace) -> dict[str, Any]:
@@ -120,7 +121,41 @@ def stock(options: argparse.Namespace) -> dict[str, Any]:
     for new in options.new_tokens:
         params = [SamplingParams(temperature=1.0, max_tokens=new, seed=i, detokenize=False) for i in range(len(rows))]
         result[f"call_{new}"] = rate(lambda p=params: stock_tokens(llm.generate(rows, p, use_tqdm=False)), options)
+    half = prompts(options, count=options.prompts, length=options.prompt_tokens, seed=0)[: options.prompts // 2]
+    for lengths in ("equal", "lognormal"):
+        caps, longer = stages(half, lengths, vocab_size=vocab_size(options))
+        asked = (half, [(*row, *more) for row, more in zip(half, longer, strict=True)])
+
+        def run(caps: Any = caps, asked: Any = asked) -> int:
+            sampled = 0
+            for number, part in enumerate(asked):
+                own = caps[number * len(half) : (number + 1) * len(half)]
+                params = [
+                    SamplingParams(temperature=1.0, max_tokens=cap, ignore_eos=True, seed=i, detokenize=False)
+                    for i, cap in enumerate(own)
+                ]
+                done = llm.generate([{"prompt_token_ids": list(row)} for row in part], params, use_tqdm=False)
+                sampled += stock_tokens(done)
+            return sampled
+
+        result[f"stages_{lengths}"] = rate(run, options, warm=False)
     return result
+
+
+def stages(rows: list[tuple[int, ...]], lengths: str, *, vocab_size: int) -> tuple[list[int], list[list[int]]]:
+    """Return the lengths of drafts and then of challenges, and what a challenge's prompt has after its draft's."""
+    import numpy as np
+
+    rng = np.random.default_rng(5)
+    caps = np.full(2 * len(rows), 512)
+    if lengths == "lognormal":  # mean about 1,000, sigma 0.6
+        caps = np.clip(rng.lognormal(np.log(1000) - 0.18, 0.6, 2 * len(rows)), 16, 4096).astype(int)
+    longer = rng.integers(0, vocab_size, (len(rows), CHALLENGE_PROMPT - len(rows[0]))).tolist()
+    return caps.tolist(), longer
+
+
+def vocab_size(options: argparse.Namespace) -> int:
+    return json.loads((options.model / "config.json").read_text())["vocab_size"]
 
 
 def stock_tokens(outputs: list[Any]) -> int:
@@ -150,7 +185,7 @@ def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
     rows = prompts(options, count=options.prompts, length=options.prompt_tokens, seed=0)
     for new in options.new_tokens:
         result[f"call_{new}"] = rate(lambda n=new: one.call(rows, n, ("A",)), options)
-    if part == "multi-lora":
+    if part == "multi-lora" and options.new_tokens:
         result["two_mixed"] = rate(lambda: one.call(rows, options.new_tokens[0], ("A", "B")), options)
     if part != "bare":
         half = rows[: len(rows) // 2]

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
+from generation_gpu import stages
 from transformers import AutoModelForCausalLM
 
 from agon.config import AdapterSettings, Settings
@@ -21,7 +21,6 @@ from agon.rollout.vllm_engine import VllmEngine
 from agon.rollout.vllm_server import start_server
 from agon.rollout.vllm_weights import FusedWeights, SwappedWeights, adapted_names
 
-CHALLENGE_PROMPT = 384
 Numbers = dict[str, Any]
 
 
@@ -88,14 +87,10 @@ class Part:
 
     def stages(self, rows: Sequence[tuple[int, ...]], lengths: str, *, is_growing: bool) -> int:
         """Drafts by A, then challenges by B that read more; tokens of both."""
-        rng = np.random.default_rng(5)
-        caps = np.full(2 * len(rows), 512)
-        if lengths == "lognormal":  # mean about 1,000, sigma 0.6
-            caps = np.clip(rng.lognormal(np.log(1000) - 0.18, 0.6, 2 * len(rows)), 16, 4096).astype(int)
-        longer = rng.integers(0, self.vocab_size, (len(rows), CHALLENGE_PROMPT - len(rows[0]))).tolist()
-        drafts = [Request(row, "A", int(cap), seed=i) for i, (row, cap) in enumerate(zip(rows, caps, strict=False))]
+        caps, longer = stages(list(rows), lengths, vocab_size=self.vocab_size)
+        drafts = [Request(row, "A", cap, seed=i) for i, (row, cap) in enumerate(zip(rows, caps, strict=False))]
         challenges = [
-            Request((*row, *more), "B", int(cap), seed=9000 + i)
+            Request((*row, *more), "B", cap, seed=9000 + i)
             for i, (row, more, cap) in enumerate(zip(rows, longer, caps[len(rows) :], strict=True))
         ]
 

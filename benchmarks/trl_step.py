@@ -10,7 +10,7 @@ sigma 0.6, at most 4,096. Lengths are forced on both sides row by row, since ran
 (half of each group right), so that neither side waits for a checker or lacks a signal. Ours is `agon.train.loop.train`, everything
 that a run writes included; TRL's is the trainer of `examples/trl_agon.py`, two steps of it for one of Agon's: its loss and settings are stock but
 for what Agon needs. Each side and kind of length is a process of its own: vLLM colocated, on a CPU transformers' `generate` for TRL and
-the torch engine for ours. The step that warms up is not counted, nor is our last, which saves a checkpoint.
+the torch engine for ours. The step that warms up is not counted.
 """
 
 from __future__ import annotations
@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--steps", type=int, default=3, help="steps that are counted, after one that warms up")
     parser.add_argument("--short-warm-up", action="store_true", help="at most 64 new tokens in the step that warms up")
+    parser.add_argument("--attention", choices=("torch", "flash4"), default="torch", help="our train.attention")
     parser.add_argument("--trl-rows", type=int, default=8, help="TRL's per_device_train_batch_size (8 is its default)")
     parser.add_argument("--trl-keeps-activations", action="store_true", help="TRL without gradient checkpointing")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers; results of other parts stay in it")
@@ -114,7 +115,13 @@ def main() -> None:
 
 def in_process(side: str, lengths: str, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     flags = ["--one", side, lengths, "--model", str(folder), "--steps", str(options.steps)]
-    flags += ["--trl-rows", str(options.trl_rows), *(["--tiny"] if options.tiny else [])]
+    flags += [
+        "--attention",
+        options.attention,
+        "--trl-rows",
+        str(options.trl_rows),
+        *(["--tiny"] if options.tiny else []),
+    ]
     flags += ["--trl-keeps-activations"] if options.trl_keeps_activations else []
     flags += ["--short-warm-up"] if options.short_warm_up else []
     # What the parts say of each step goes to standard error as it happens: a run that is cut short has said something.

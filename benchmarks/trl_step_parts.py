@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,9 +63,9 @@ class Stamps:
 
 
 def measure(side: str, work: Workload, options: argparse.Namespace) -> dict[str, Any]:
-    # One more than is counted: our last step saves a checkpoint.
+    # One more than is counted: our last step would save a checkpoint, and is not taken.
     num_steps = NUM_WARM + options.steps + (1 if side == "ours" else 0)
-    settings = settings_of(work, options.model, num_steps)
+    settings = settings_of(work, options.model, num_steps, attention=options.attention)
     problems = [
         Problem(str(number), f"t{number % 9}", "", "made-up", "exact")
         for number in range(num_steps * work.num_problems)
@@ -73,7 +74,7 @@ def measure(side: str, work: Workload, options: argparse.Namespace) -> dict[str,
     return measured(work, settings, problems, options)
 
 
-def settings_of(work: Workload, folder: Path, num_steps: int) -> Settings:
+def settings_of(work: Workload, folder: Path, num_steps: int, *, attention: str) -> Settings:
     return Settings.model_validate(
         {
             "model": {"base": str(folder)},
@@ -88,6 +89,7 @@ def settings_of(work: Workload, folder: Path, num_steps: int) -> Settings:
                 "steps": num_steps,
                 "problems_per_step": work.num_problems,
                 "group_size": work.group_size,
+                "attention": attention,
                 "save_every": 10**6,
                 "save_matches_every": 10**6,
             },
@@ -103,19 +105,32 @@ def by_twos(values: Sequence[float]) -> list[float]:
 # --- ours
 
 
+class Counted(Exception):
+    """Every step that counts has been taken."""
+
+
 def ours(
     work: Workload, settings: Settings, problems: Sequence[Problem], options: argparse.Namespace
 ) -> dict[str, Any]:
     stamps, tokens = Stamps("ours"), list[int]()
+
+    def stamp(step: int, row: dict[str, Any]) -> None:
+        stamps.add()
+        if step + 1 == NUM_WARM + options.steps:
+            raise Counted
+
     with open_session(settings) as session, tempfile.TemporaryDirectory() as folder:
         session.prompts, session.verifiers = MadeUpPrompts(work), HalfRight()
         force_lengths(session, work, tokens)
         learner = Learner(pair_of(session), settings.train, temperature=1.0, max_completion_tokens=work.cap)
         with RunFolder.create(Path(folder) / "run", settings=settings.model_dump(mode="json")) as run:
             stamps.add()
-            train(session, learner, problems, settings, run, on_step=lambda step, row: stamps.add())
+            with suppress(Counted):
+                train(session, learner, problems, settings, run, on_step=stamp)
             lines = [json.loads(line) for line in (run.path / "timings.jsonl").read_text().splitlines()]
-    parts = {name: [line[name] for line in lines] for name in ("generate_s", "sync_s", "verify_wait_s", "learn_s")}
+    names = ("generate_s", "sync_s", "verify_wait_s", "learn_s", "save_s", "other_s")
+    parts = {name: [line[name] for line in lines] for name in names}
+    parts["idle_share"] = [1 - (line["generate_s"] + line["learn_s"]) / line["total_s"] for line in lines]
     return stamps.result(options.steps, parts, by_twos(tokens))
 
 
