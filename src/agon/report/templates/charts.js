@@ -1,42 +1,57 @@
-// Training curves: one SVG a chart, colour by run, dash by role.
+// Training curves: one SVG a chart, colour and marker by run (or by arm, with a band over its seeds), dash by role.
 (() => {
   const host = document.getElementById("charts");
   if (!host) return;
   const data = readData("curves-data");
-  const hidden = new Set();
-  let smoothing = 1;
-  // Eight chosen colours, then as many more as there are runs, far apart on the wheel.
-  const colour = (index) => index < 8 ? `var(--s${index})` : `hsl(${(index * 137.5) % 360} 60% 50%)`;
   const dash = (index) => ["", "5 4", "1.5 3"][index] ?? "";
+  // styles.get(index) is the style of a run that is shown; a hidden run gives its style back.
+  const styles = new Map();
+  const lastStyle = new Map();
+  let smoothing = 1;
   const redraws = [];
   const redraw = () => redraws.forEach((draw) => draw());
 
-  const svg = (tag, attributes, text) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-    if (text !== undefined) node.textContent = text;
-    return node;
-  };
+  function setShown(index, wanted) {
+    if (!wanted) { styles.delete(index); return; }
+    if (styles.has(index)) return;
+    const taken = new Set(styles.values());
+    let style = lastStyle.get(index) ?? 0;
+    if (taken.has(style)) for (style = 0; taken.has(style);) style += 1;
+    styles.set(index, style);
+    lastStyle.set(index, style);
+  }
 
   function controls() {
     const bar = document.getElementById("curve-controls");
-    data.runs.forEach((run, index) => {
-      const button = make("button", { type: "button", "aria-pressed": "true" }, make("span", { class: "swatch", style: `background: ${colour(index)}` }), run.name);
-      button.addEventListener("click", () => {
-        if (!hidden.delete(index)) hidden.add(index);
-        button.setAttribute("aria-pressed", String(!hidden.has(index)));
-        redraw();
-      });
-      bar.append(button);
+    const buttons = data.runs.map((run, index) => {
+      const button = make("button", { type: "button", onclick: () => { setShown(index, !styles.has(index)); refresh(); } });
+      return button;
     });
+    const refresh = () => {
+      buttons.forEach((button, index) => {
+        const on = styles.has(index);
+        button.setAttribute("aria-pressed", String(on));
+        button.replaceChildren(on ? swatch(styles.get(index)) : "", data.runs[index].name);
+      });
+      redraw();
+    };
+    const all = (wanted) => () => { data.runs.forEach((run, index) => setShown(index, wanted && run.shown !== false)); refresh(); };
+    data.runs.forEach((run, index) => setShown(index, run.shown !== false));
+    if (data.runs.some((run) => run.shown === false)) {
+      const groups = new Map();
+      data.runs.forEach((run, index) => groups.set(run.group, [...(groups.get(run.group) ?? []), buttons[index]]));
+      for (const [group, members] of groups) bar.append(make("div", { class: "legend", role: "group", "aria-label": group }, make("span", { class: "group-name" }, group), make("span", {}, ...members)));
+      bar.append(make("button", { type: "button", onclick: all(false) }, "hide all"), make("button", { type: "button", onclick: all(true) }, "as at first"));
+    } else bar.append(...buttons);
     const longest = Math.max(...data.runs.map((run) => run.steps.length));
     const options = [1, 3, 5, 9, 15, 25].filter((width) => width === 1 || width * 3 <= longest);
     const select = make("select", { id: "smoothing" }, ...options.map((width) => make("option", { value: width }, width === 1 ? "none" : `mean of ${width} points`)));
-    smoothing = options.findLast((width) => width * 12 <= longest) ?? 1;
+    smoothing = data.runs.some((run) => run.bands) ? 1 : options.findLast((width) => width * 12 <= longest) ?? 1;
     select.value = smoothing;
     select.addEventListener("change", () => { smoothing = Number(select.value); redraw(); });
     bar.append(make("label", { for: "smoothing" }, "smoothing"), select);
     bar.append(make("label", {}, make("span", { class: "stroke-key" }), "draft"), make("label", {}, make("span", { class: "stroke-key dashed" }), "challenge"));
+    refresh();
   }
 
   // Mean over a centred window of the numbers that exist.
@@ -50,32 +65,16 @@
     });
   }
 
-  function ticks(low, high, count) {
-    const rough = (high - low) / count;
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-    const first = Math.ceil(low / step - 1e-9);
-    const last = Math.floor(high / step + 1e-9);
-    return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => (first + at) * step);
-  }
-
-  const show = (value) => {
-    if (value === null || value === undefined) return "–";
-    const size = Math.abs(value);
-    if (size >= 10000) return `${(value / 1000).toPrecision(3)}k`;
-    if (size !== 0 && size < 0.001) return value.toExponential(1);
-    return String(Number(value.toPrecision(size >= 100 ? 4 : 3)));
-  };
-
   function linesOf(chart) {
-    return data.runs.flatMap((run, index) => hidden.has(index) ? [] : chart.lines.flatMap((line, order) => {
+    return data.runs.flatMap((run, index) => !styles.has(index) ? [] : chart.lines.flatMap((line, order) => {
       const raw = run.series[line.metric];
-      return raw ? [{ run, index, order, name: line.name, raw, values: smooth(raw, chart) }] : [];
+      const band = run.bands?.[line.metric];
+      return raw ? [{ run, style: styles.get(index), order, name: line.name, raw, values: smooth(raw, chart), low: band && smooth(band.low, chart), high: band && smooth(band.high, chart) }] : [];
     }));
   }
 
   function rangeOf(chart, lines) {
-    const numbers = lines.flatMap((line) => line.values).filter((value) => value !== null);
+    const numbers = lines.flatMap((line) => [...line.values, ...(line.low ?? []), ...(line.high ?? [])]).filter((value) => value !== null);
     let low = Math.min(...numbers);
     let high = Math.max(...numbers);
     // From zero where that costs no more than half of the height.
@@ -100,12 +99,34 @@
     return out;
   }
 
+  // One closed area for every stretch in which the band exists.
+  function area({ run: { steps }, low, high }, x, y) {
+    const areas = [];
+    let at = 0;
+    while (at < low.length) {
+      const from = at;
+      while (at < low.length && low[at] !== null) at += 1;
+      const inside = Array.from({ length: at - from }, (_, offset) => from + offset);
+      const corner = (values) => (index) => `${x(steps[index]).toFixed(1)} ${y(values[index]).toFixed(1)}`;
+      if (inside.length) areas.push(`M${[...inside.map(corner(high)), ...inside.reverse().map(corner(low))].join("L")}z`);
+      at += 1;
+    }
+    return areas.join("");
+  }
+
+  // A few markers a line, in another place for every line, so that they can be told apart without colour.
+  function marksOn(line, number, x, y) {
+    const every = Math.max(1, Math.ceil(line.values.length / 4));
+    const offset = Math.floor((number * every * 0.37) % every);
+    return line.values.flatMap((value, at) => value === null || at % every !== offset ? [] : [mark(line.style, { x: x(line.run.steps[at]), y: y(value), size: 3, hollow: line.order > 0 })]);
+  }
+
   function addChart(chart) {
     const figure = make("figure", { class: "chart" });
     const canvas = svg("svg", { role: "img", tabindex: "0", height: "190" });
     const tip = make("div", { class: "tip", role: "status", hidden: true });
     figure.append(
-      make("figcaption", {}, chart.title, make("span", {}, chart.unit + (chart.lines.length > 1 ? ": " + chart.lines.map((line, order) => `${line.name} ${["—", "- -", "···"][order]}`).join(", ") : ""))),
+      make("figcaption", {}, chart.title, make("span", {}, chart.unit + (chart.lines.length > 1 ? ": " + chart.lines.map((line, order) => `${line.name} ${["—", "- -", "···"][order]}`).join(", ") : "") + ", by step")),
       canvas, tip, make("details", {}, make("summary", {}, "What is this?"), chart.about),
     );
     host.append(figure);
@@ -120,7 +141,7 @@
       canvas.setAttribute("viewBox", `0 0 ${width} ${height}`);
       const lines = linesOf(chart);
       drawn = null;
-      if (!lines.length) { canvas.append(svg("text", { x: width / 2, y: 95, "text-anchor": "middle" }, "no run with this metric is shown")); return; }
+      if (!lines.length) { canvas.append(svg("text", { x: width / 2, y: 95, "text-anchor": "middle" }, "nothing with this metric is shown")); return; }
       const [low, high] = rangeOf(chart, lines);
       const first = Math.min(...lines.map((line) => line.run.steps[0]));
       const last = Math.max(...lines.map((line) => line.run.steps.at(-1)), first + 1);
@@ -133,11 +154,13 @@
       for (const value of ticks(first, last, width > 420 ? 6 : 4).filter(Number.isInteger)) {
         canvas.append(svg("text", { x: x(value), y: height - 6, "text-anchor": "middle" }, value));
       }
-      for (const line of lines) {
-        const style = `stroke: ${colour(line.index)}`;
-        if (line.values !== line.raw && lines.length <= 6) canvas.append(svg("path", { class: "raw", style, d: path(line.run.steps, line.raw.map((value) => value === null ? null : Math.min(high, Math.max(low, value))), x, y) }));
+      for (const line of lines) if (line.low) canvas.append(svg("path", { class: "band", style: `fill: ${colourOf(line.style)}`, d: area(line, x, y) }));
+      lines.forEach((line, number) => {
+        const style = `stroke: ${colourOf(line.style)}`;
+        if (line.values !== line.raw && lines.length <= 6 && !line.low) canvas.append(svg("path", { class: "raw", style, d: path(line.run.steps, line.raw.map((value) => value === null ? null : Math.min(high, Math.max(low, value))), x, y) }));
         canvas.append(svg("path", { class: "curve", style, "stroke-dasharray": dash(line.order), "stroke-linecap": dash(line.order) ? "butt" : "round", d: path(line.run.steps, line.values, x, y) }));
-      }
+        if (data.runs.length > 1) canvas.append(...marksOn(line, number, x, y));
+      });
       canvas.setAttribute("aria-label", `${chart.title} by step. ` + lines.map((line) => `${line.run.name} ${line.name}: from ${show(line.values.find((value) => value !== null))} to ${show(line.values.findLast((value) => value !== null))}`).join(". "));
       const cross = svg("line", { class: "cross", y1: top, y2: height - bottom, visibility: "hidden" });
       canvas.append(cross);
@@ -154,16 +177,12 @@
       const body = make("tbody", {}, make("tr", {}, make("td", { colspan: 3 }, `step ${step}`)));
       for (const line of lines) {
         const at = nearest(line.run.steps, step);
-        body.append(make("tr", {}, make("td", {}, make("span", { class: "stroke-key" + (line.order ? " dashed" : ""), style: `color: ${colour(line.index)}` }), line.run.name), make("td", {}, chart.lines.length > 1 ? line.name : ""), make("td", { class: "num" }, show(line.values[at]))));
+        const spread = line.low && line.low[at] !== null ? ` [${show(line.low[at])}, ${show(line.high[at])}]` : "";
+        body.append(make("tr", {}, make("td", {}, swatch(line.style), line.run.name), make("td", {}, chart.lines.length > 1 ? line.name : ""), make("td", { class: "num" }, show(line.values[at]) + spread)));
       }
       tip.replaceChildren(make("table", {}, body));
       tip.hidden = false;
-      const [inner, outer] = [canvas.getBoundingClientRect(), figure.getBoundingClientRect()];
-      const place = (x(step) / width) * inner.width + inner.left - outer.left;
-      tip.style.top = `${inner.top - outer.top + 8}px`;
-      const onRight = place < figure.clientWidth / 2;
-      tip.style.left = onRight ? `${place + 10}px` : "auto";
-      tip.style.right = onRight ? "auto" : `${figure.clientWidth - place + 10}px`;
+      placeTip(tip, { canvas, figure, share: x(step) / width });
     };
     const leave = () => { tip.hidden = true; drawn?.cross.setAttribute("visibility", "hidden"); };
 
@@ -199,6 +218,5 @@
 
   controls();
   data.charts.forEach(addChart);
-  let pending = 0;
-  addEventListener("resize", () => { cancelAnimationFrame(pending); pending = requestAnimationFrame(redraw); });
+  onResize(redraw);
 })();

@@ -14,7 +14,8 @@ for (const table of document.querySelectorAll("table.sortable")) {
 function columnOf(table, heading) {
   // Where a heading stands on the page says which column it is, whatever the spans.
   const left = heading.getBoundingClientRect().left;
-  const cells = [...table.tBodies[0].rows[0].cells];
+  const visible = [...table.tBodies[0].rows].find((row) => !row.hidden);
+  const cells = [...(visible?.cells ?? [])];
   return cells.findIndex((cell) => Math.abs(cell.getBoundingClientRect().left - left) < 2);
 }
 
