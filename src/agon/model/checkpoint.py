@@ -1,5 +1,7 @@
 """The content of a checkpoint folder: both adapters as PEFT folders, both optimisers, and where the run stands.
 
+Frozen copies that a method drafts with are kept in `frozen/NAME/`: training goes on with them, nothing else reads them.
+
 The folder itself (temporary, renamed when whole, hashed) is the business of `agon.runs`.
 """
 
@@ -21,6 +23,7 @@ from agon.model.storage import write_tensors
 from agon.records import ADAPTERS
 
 _STATE_FILE = "state.json"
+_FROZEN = "frozen"
 _FORMAT = 1
 
 
@@ -35,7 +38,7 @@ class TrainingState:
 def save_checkpoint(
     folder: Path, pair: AdapterPair, *, optimizers: Mapping[str, Mapping[str, Tensor]], progress: Mapping[str, Any]
 ) -> None:
-    """Write adapters (`A/`, `B/`), optimiser moments (`optimizer-A.safetensors`, …) and `state.json` into `folder`.
+    """Write adapters (`A/`, `B/`, `frozen/…`), optimiser moments (`optimizer-A.safetensors`, …) and `state.json` into `folder`.
 
     Raises:
         ModelError: an adapter read back differs from memory.
@@ -44,17 +47,19 @@ def save_checkpoint(
     for name in ADAPTERS:
         pair.save(name, folder / name)
         write_tensors(_optimizer_file(folder, name), optimizers.get(name, {}))
+    for name in pair.frozen_names:
+        pair.save(name, folder / _FROZEN / name)
     state = {
         "format": _FORMAT,
         "base": {"name": pair.base.identity.name, "sha256": pair.base.identity.sha256},
-        "versions": {name: pair.version(name) for name in ADAPTERS},
+        "versions": {name: pair.version(name) for name in pair.names},
         "progress": dict(progress),
     }
     (folder / _STATE_FILE).write_text(json.dumps(state, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def load_checkpoint(folder: Path, pair: AdapterPair) -> TrainingState:
-    """Fill both adapters from a checkpoint, bit for bit, and return the rest of it.
+    """Fill both adapters, and the frozen ones, from a checkpoint, bit for bit, and return the rest of it.
 
     Raises:
         RunError: a file is missing or damaged, or the checkpoint has another format.
@@ -62,6 +67,9 @@ def load_checkpoint(folder: Path, pair: AdapterPair) -> TrainingState:
     """
     state = _read_state(folder)
     load_adapters(pair, folder)
+    for name in state.get("versions", {}):
+        if name not in ADAPTERS:
+            pair.add_frozen(name, folder / _FROZEN / name)
     optimizers: dict[str, dict[str, Tensor]] = {}
     for name in ADAPTERS:
         path = _optimizer_file(folder, name)

@@ -8,6 +8,7 @@ must not have moved: the base, and every adapter but the one in training.
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -40,6 +41,7 @@ from agon.records import ADAPTERS
 # Above this a merged copy of the adapted weights costs more memory than it saves time.
 _MERGE_LIMIT_BYTES = 2 << 30
 _CACHE_LIMIT_BYTES = 256 << 20
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 _Stamp = tuple[tuple[int, int], ...]
 
@@ -101,6 +103,11 @@ class AdapterPair:
     def names(self) -> tuple[str, ...]:
         """Every adapter, A and B first."""
         return tuple(self._versions)
+
+    @property
+    def frozen_names(self) -> tuple[str, ...]:
+        """Every adapter that is not A or B."""
+        return self.names[len(ADAPTERS) :]
 
     @property
     def sites(self) -> tuple[Site, ...]:
@@ -219,18 +226,10 @@ class AdapterPair:
         """Add a third adapter, or replace one added before, from a PEFT folder; it can be sampled and never trained.
 
         Raises:
-            ModelError: as `load`; also when `name` is A or B.
+            ModelError: as `load`; also when `name` is A or B, or no plain name.
         """
-        if name in ADAPTERS:
-            raise ModelError(f"{name} is in training: give the frozen adapter another name")
         stored = storage.read_adapter(folder, self.base.identity)
-        self._factors.pop(name, None)
-        if name in self._versions:
-            self._peft.delete_adapter(name)
-        with torch.random.fork_rng(devices=[]):
-            self._peft.add_adapter(name, stored.config)
-        self._versions[name] = 0
-        self._set_trainable(None)
+        self._make_room(name, stored.config)
         try:
             self._fill(name, stored, folder)
         except ModelError:
@@ -240,6 +239,40 @@ class AdapterPair:
             raise
         finally:
             self._mount()
+
+    def snapshot(self, name: str, source: str) -> None:
+        """Make the frozen adapter `name` a copy of `source` as it stands, bit for bit, whether it was there before or not.
+
+        Its version is its source's at this moment, and stays so until it is renewed.
+
+        Raises:
+            ModelError: `name` is A or B, or no plain name; no such source.
+        """
+        with self._lock:
+            assert self._training is None, f"snapshot({name!r}) inside training({self._training!r})"
+            version = self.version(source)
+            if name not in self._versions or name in ADAPTERS:
+                self._make_room(name, self._peft.peft_config[source])
+                self._mount()
+            with torch.no_grad():
+                for own, other in zip(self.parameters(name), self.parameters(source), strict=True):
+                    own.copy_(other)
+            self._versions[name] = version
+            self._cache.pop(name, None)
+
+    def _make_room(self, name: str, config: LoraConfig) -> None:
+        if name in ADAPTERS:
+            raise ModelError(f"{name} is in training: give the frozen adapter another name")
+        # It becomes a part of PEFT's paths, and a folder of a checkpoint.
+        if not _PLAIN_NAME.fullmatch(name):
+            raise ModelError(f"a frozen adapter cannot be called {name!r}: use letters, digits, - and _")
+        self._factors.pop(name, None)
+        if name in self._versions:
+            self._peft.delete_adapter(name)
+        with torch.random.fork_rng(devices=[]):
+            self._peft.add_adapter(name, config)
+        self._versions[name] = 0
+        self._set_trainable(None)
 
     def _fill(self, name: str, stored: storage.StoredAdapter, folder: Path) -> None:
         own = self.state(name)

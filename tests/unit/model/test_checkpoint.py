@@ -83,3 +83,24 @@ def test_an_adapter_that_has_not_learned_yet_has_an_empty_optimizer_file(make_pa
     pair = make_pair()
     save_checkpoint(tmp_path, pair, optimizers={}, progress={"completed_steps": 1})
     assert load_checkpoint(tmp_path, pair).optimizers == {"A": {}, "B": {}}
+
+
+def test_frozen_copies_come_back_bit_for_bit_and_only_training_sees_them(
+    make_base, make_pair, randomise, optimizers, tmp_path
+):
+    pair = make_pair()
+    randomise(pair, "A")
+    pair.count_step("A")
+    pair.snapshot("past-A", "A")
+    randomise(pair, "A", seed=2)  # the copy is not what A is by now
+    pair.count_step("A")
+    save_checkpoint(tmp_path, pair, optimizers=optimizers, progress=PROGRESS)
+    other = make_pair(make_base(), seed=8)
+    load_checkpoint(tmp_path, other)
+    assert other.names == ("A", "B", "past-A")
+    assert other.fingerprint("past-A") == pair.fingerprint("past-A")
+    assert other.fingerprint("past-A") != other.fingerprint("A")
+    assert (other.version("A"), other.version("past-A")) == (2, 1)
+    deployed = make_pair(make_base(), seed=9)
+    load_adapters(deployed, tmp_path)
+    assert deployed.names == ("A", "B")

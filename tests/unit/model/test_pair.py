@@ -223,6 +223,62 @@ def test_a_third_adapter_is_sampled_and_never_trained(make_pair, randomise, logi
         pair.add_frozen("A", tmp_path)
 
 
+def test_a_snapshot_stays_what_its_source_was_until_it_is_renewed(make_base, make_pair, randomise, logits):
+    pair = make_pair(make_base())
+    randomise(pair, "A")
+    pair.count_step("A")
+    with pair.sampling("A") as model:
+        at_first = logits(model).detach()
+    pair.snapshot("past", "A")
+    assert (pair.names, pair.frozen_names, pair.version("past")) == (("A", "B", "past"), ("past",), 1)
+    train(pair, "A", 2)
+    pair.count_step("A")
+    with pair.sampling("past") as model:
+        assert torch.equal(logits(model), at_first)
+    assert pair.version("past") == 1
+    with pair.sampling("A") as model:
+        trained = logits(model).detach()
+    assert not torch.equal(trained, at_first)
+    pair.snapshot("past", "A")  # merged weights are cached: the old ones must not be sampled from
+    with pair.sampling("past") as model:
+        assert torch.equal(logits(model), trained)
+    assert pair.version("past") == 2
+    before = pair.fingerprint("past")
+    train(pair, "B", 2)
+    assert pair.fingerprint("past") == before
+
+
+def test_a_snapshot_changes_neither_its_source_nor_what_gets_gradients(make_pair, randomise):
+    pair = make_pair()
+    randomise(pair, "B")
+    before = pair.fingerprint("A"), pair.fingerprint("B")
+    state = torch.get_rng_state()
+    pair.snapshot("past", "B")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert (pair.fingerprint("A"), pair.fingerprint("B")) == before
+    with pair.training("A") as model:
+        trainable = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
+        assert all(".A." in key for key in trainable)
+        assert len(trainable) == 2 * len(pair.sites)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "message"),
+    [
+        ("A", "B", "A is in training: give the frozen adapter another name"),
+        ("past.A", "A", "cannot be called 'past.A': use letters"),
+        ("../A", "A", "cannot be called"),
+        ("past", "C", "adapter 'C' is not loaded"),
+    ],
+)
+def test_a_snapshot_under_a_name_that_cannot_be_used_is_refused(make_pair, name, source, message):
+    pair = make_pair()
+    before = pair.fingerprint("A")
+    with pytest.raises(ModelError, match=message):
+        pair.snapshot(name, source)
+    assert (pair.names, pair.fingerprint("A")) == (("A", "B"), before)
+
+
 def test_unknown_adapters_and_second_pairs_are_refused(make_base, make_pair):
     base = make_base()
     pair = make_pair(base)
