@@ -34,8 +34,8 @@ class Adapters(Protocol):
         """Return what requests for a loaded adapter are sent with."""
         ...
 
-    def is_loaded(self, name: str | None) -> bool:
-        """Whether requests for it can be sent without loading it again."""
+    def keep(self, name: str | None) -> bool:
+        """Say whether requests for it can be sent without loading it again; if so, others leave before it does."""
         ...
 
 
@@ -59,8 +59,8 @@ class SwappedAdapters:
         """No route: all requests run with the weights as they are."""
         assert name == self._current, f"adapter {name!r} is asked for while {self._current!r} is in the weights"
 
-    def is_loaded(self, name: str | None) -> bool:
-        """Whether it is the one in the weights."""
+    def keep(self, name: str | None) -> bool:
+        """Say whether it is the one in the weights."""
         return name == self._current
 
 
@@ -106,12 +106,14 @@ class VersionedAdapters:
             )
         return None if name is None else self._loaded[name][1]
 
-    def is_loaded(self, name: str | None) -> bool:
-        """Whether it has a place in the engine."""
+    def keep(self, name: str | None) -> bool:
+        """Say whether it has a place in the engine, and make it the last to lose it."""
+        if name in self._loaded:
+            self._loaded[name] = self._loaded.pop(name)
         return name is None or name in self._loaded
 
     def _drop(self, name: str) -> None:
-        """Make room: take out the adapter's older version, or else the one that was loaded longest ago."""
+        """Make room: take out the adapter's older version, or else the one that was asked for longest ago."""
         if name not in self._loaded and len(self._loaded) < self._room:
             return
         oldest = name if name in self._loaded else next(iter(self._loaded))

@@ -110,13 +110,13 @@ class VllmEngine:
             self._start_probe(adapters, pair)
         stamp = None if name is None else _stamp(pair, name)
         is_new = stamp is not None and self._stamps.get(name or "") != stamp
-        if not is_new and adapters.is_loaded(name):
+        if not is_new and adapters.keep(name):
             return
         adapters.load(name)
         if name is not None and stamp is not None and is_new:
             assert self._probe is not None, "made above"
-            self._stamps[name] = stamp
             self.effects[name] = self._probe.require(pair, name, self._score(name))
+            self._stamps[name] = stamp
 
     def use_probe(self, token_ids: Sequence[int]) -> None:
         """Look at adapters through this text (at least two tokens) instead of a made-up one."""

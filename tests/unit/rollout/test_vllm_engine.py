@@ -102,6 +102,55 @@ def test_weights_that_stay_old_though_the_version_moves_are_found_by_the_probe(
         engine.generate(mixed_requests(("A",), rows=1))
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_frozen_copy_is_sampled_from_as_it_was_and_anew_once_it_is_renewed(
+    make_engine, mixed_requests, unmerged, plain_logprobs, mode
+):
+    engine, pair, _ = make_engine(mode)
+    engine.generate(mixed_requests(("A", "B"), rows=1))
+    pair.snapshot("past-A", "A")
+    requests = mixed_requests(("past-A", "B"), rows=1)  # with A there are three adapters, and room for two
+    for version in (0, 1):
+        model = unmerged(pair, "past-A")
+        _learn(pair, "A")
+        completions = engine.generate(requests)
+        check_completions(requests, completions, {"past-A": version, "B": 0})
+        for request, completion in zip(requests, completions, strict=True):
+            if request.adapter == "past-A":
+                assert completion.logprobs == pytest.approx(plain_logprobs(model, request, completion), abs=2e-4)
+        pair.snapshot("past-A", "A")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_renewed_copy_that_does_not_reach_the_engine_stops_the_run(make_engine, mixed_requests, monkeypatch, mode):
+    engine, pair, _ = make_engine(mode)
+    pair.snapshot("past-A", "A")
+    requests = mixed_requests(("past-A",), rows=1)
+    engine.generate(requests)
+    _learn(pair, "A")
+    pair.snapshot("past-A", "A")
+    with monkeypatch.context() as patched:
+        patched.setattr(engine._adapters, "load", lambda name: None)
+        with pytest.raises(EngineError, match=r"not a bit of the engine's logprobs changed|does not act in the engine"):
+            engine.generate(requests)
+    monkeypatch.setattr(engine, "load", lambda name: None)
+    with pytest.raises(EngineError, match=r"the engine has version 0 of adapter 'past-A', the trainer 1"):
+        check_completions(requests, engine.generate(requests), {"past-A": pair.version("past-A")})
+
+
+def test_an_adapter_that_a_batch_needs_does_not_make_room_for_another_of_it(make_engine, mixed_requests):
+    engine, pair, _ = make_engine("multi-lora")
+    engine.generate(mixed_requests(("A", "B"), rows=1))  # A was loaded first
+    pair.snapshot("past-B", "B")
+    requests = mixed_requests(("A", "past-B"), rows=1)
+    assert [completion.adapter for completion in engine.generate(requests)] == ["A", "past-B"] * 5
+    drafts = [Request((2, 3, 4), "past-B", 2, seed=0)]
+    grown = engine.grow(
+        drafts, lambda index, _: [Request((5, 6), "B", 2, seed=1)] if index == 0 else [], adapters=("past-B", "B")
+    )
+    assert [completion.adapter for completion in grown] == ["past-B", "B"]
+
+
 def test_an_engine_without_room_for_a_layer_is_refused_by_name(make_engine, mixed_requests):
     engine, _, _ = make_engine("multi-lora", leave_out=("down_proj",))
     with pytest.raises(EngineError, match=r"no room for an adapter at model.layers.0.mlp.down_proj"):
