@@ -91,9 +91,13 @@ def _marks(text: str) -> list[tuple[int, int]]:
 
 
 def _phrases(text: str) -> Iterator[tuple[int, int]]:
-    for phrase in _ANSWER_PHRASE.finditer(text):
-        end = _SENTENCE_END.search(text, phrase.end(), phrase.end() + MAX_ANSWER_CHARS)
-        clause_end = end.start() if end else phrase.end() + MAX_ANSWER_CHARS
+    found = list(_ANSWER_PHRASE.finditer(text))
+    next_starts = [*(phrase.start() for phrase in found[1:]), len(text)]
+    for phrase, next_start in zip(found, next_starts, strict=False):
+        limit = phrase.end() + MAX_ANSWER_CHARS
+        end = _SENTENCE_END.search(text, phrase.end(), limit)
+        # What the next phrase claims is not this one's value.
+        clause_end = min(end.start() if end else limit, next_start)
         last_side = text.rfind("=", phrase.end(), clause_end) + 1
         value = (
             _CLAIMED_VALUE.match(text, last_side + len(text[last_side:]) - len(text[last_side:].lstrip()))

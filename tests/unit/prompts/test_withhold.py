@@ -143,6 +143,10 @@ def test_no_answer_block_or_box_is_left(text, style):
     assert "</answer>" not in shown
 
 
+def test_two_phrases_in_one_sentence_claim_a_value_each():
+    assert withhold_answer("The answer is 42Final answer: = 42", "tags").text == f"The answer is {W}Final answer: = {W}"
+
+
 @given(pieces, st.sampled_from(["tags", "boxed"]))
 def test_withholding_twice_changes_nothing_more(text, style):
     once = withhold_answer(text, style).text
