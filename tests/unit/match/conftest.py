@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -66,14 +67,81 @@ class GoldChecker:
         pass
 
 
+def _make(script: Callable[[str, Request], str], *, broken: Sequence[str] = (), faults=None, logprob=None):
+    tokenizer = CharTokenizer()
+    engine = ScriptedEngine(script, tokenizer, faults=faults)
+    if logprob is not None:
+        engine = LikelihoodScript(engine, logprob)
+    checker = GoldChecker(broken)
+    return Session(engine, PlainPrompts(), checker, "tags", tokenizer), engine
+
+
 @pytest.fixture
 def make_session() -> Callable[..., tuple[Session, ScriptedEngine]]:
-    """Return a function (script, broken=()) -> (session, engine) whose engine answers from the script."""
+    """Return a function (script, broken=()) -> (session, engine) whose engine answers from the script.
 
-    def make(script: Callable[[str, Request], str], *, broken: Sequence[str] = (), faults=None):
-        tokenizer = CharTokenizer()
-        engine = ScriptedEngine(script, tokenizer, faults=faults)
-        checker = GoldChecker(broken)
-        return Session(engine, PlainPrompts(), checker, "tags", tokenizer), engine
+    `logprob(request)` is that of each token of the answer.
+    """
 
-    return make
+    return _make
+
+
+@pytest.fixture(scope="session")
+def make_session_once() -> Callable[..., tuple[Session, ScriptedEngine]]:
+    """The same for a property test, which may not take a fixture that is made anew for each test."""
+    return _make
+
+
+@pytest.fixture
+def growing_script() -> type[GrowingScript]:
+    return GrowingScript
+
+
+class LikelihoodScript:
+    """A scripted engine that says of each answer how likely it was."""
+
+    def __init__(self, inner: ScriptedEngine, logprob: Callable[[Request], float]):
+        self.inner = inner
+        self.logprob = logprob
+        self.requests = inner.requests
+        self.context_length = inner.context_length
+
+    def generate(self, requests, on_finish=None):
+        done = []
+        for index, request in enumerate(requests):
+            (completion,) = self.inner.generate([request])
+            done.append(replace(completion, logprobs=(self.logprob(request),) * completion.num_tokens))
+            if on_finish is not None:
+                on_finish(index, done[-1])
+        return done
+
+    def close(self):
+        self.inner.close()
+
+
+class GrowingScript:
+    """A scripted engine whose batches grow, and whose requests end in an order of its own."""
+
+    can_grow = True
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.context_length = inner.context_length
+        self.asked_adapters = None
+
+    def generate(self, requests, on_finish=None):
+        return self.inner.generate(requests, on_finish)
+
+    def grow(self, requests, grow, *, adapters):
+        self.asked_adapters = set(adapters)
+        everything, done, waiting = list(requests), {}, list(range(len(requests)))
+        while waiting:
+            index = waiting.pop(len(waiting) // 2)
+            (done[index],) = self.inner.generate([everything[index]])
+            added = list(grow(index, done[index]))
+            waiting += range(len(everything), len(everything) + len(added))
+            everything += added
+        return [done[index] for index in range(len(everything))]
+
+    def close(self):
+        self.inner.close()

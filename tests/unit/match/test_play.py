@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -143,46 +144,47 @@ def test_drafts_and_challenges_keep_their_own_caps(make_session):
     ]
 
 
-class GrowingScript:
-    """A scripted engine whose batches grow, and whose requests end in an order of its own."""
-
-    can_grow = True
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.context_length = inner.context_length
-        self.asked_adapters = None
-
-    def generate(self, requests, on_finish=None):
-        return self.inner.generate(requests, on_finish)
-
-    def grow(self, requests, grow, *, adapters):
-        self.asked_adapters = set(adapters)
-        everything, done, waiting = list(requests), {}, list(range(len(requests)))
-        while waiting:
-            index = waiting.pop(len(waiting) // 2)
-            (done[index],) = self.inner.generate([everything[index]])
-            added = list(grow(index, done[index]))
-            waiting += range(len(everything), len(everything) + len(added))
-            everything += added
-        return [done[index] for index in range(len(everything))]
-
-    def close(self):
-        self.inner.close()
+VARIANTS = {
+    "cascade": CASCADE,
+    "moa": lineup_for("moa", num_drafts=3),
+    "layers": lineup_for("moa", num_drafts=2, layers=3),
+    "shared": replace(CASCADE, reads="shared"),
+    "placebo": replace(CASCADE, reads="placebo"),
+    "empty": replace(CASCADE, reads="empty"),
+    "hidden": replace(CASCADE, reads="hidden"),
+    "answer-visible": replace(CASCADE, shows_answer=True),
+    "likelihood": lineup_for("selective", threshold=-0.5),
+    "agreement": lineup_for("selective", doubt="agreement", num_drafts=3, threshold=0.9),
+    "placebo-agreement": replace(
+        lineup_for("selective", doubt="agreement", num_drafts=2, threshold=0.9), reads="placebo"
+    ),
+}
 
 
-@pytest.mark.parametrize("lineup", [CASCADE, lineup_for("moa", adapter="A", num_drafts=3)])
-def test_challenges_that_join_as_drafts_end_give_the_same_matches(make_session, lineup):
+@pytest.mark.parametrize("lineup", VARIANTS.values(), ids=VARIANTS)
+def test_challenges_that_join_as_drafts_end_give_the_same_matches(make_session, growing_script, lineup):
     def script(prompt, request):
         return _tagged(f"n{request.seed % 997}", "2" if request.seed % 3 else "3")
 
-    staged, _ = make_session(script)
+    staged, _ = make_session(script, logprob=by_seed)
     wanted = _run(staged, [ONE, TWO], lineup, samples=4)
-    session, engine = make_session(script)
-    session.engine = GrowingScript(engine)
+    session, engine = make_session(script, logprob=by_seed)
+    session.engine = growing_script(engine)
     assert _run(session, [ONE, TWO], lineup, samples=4) == wanted
-    assert session.engine.asked_adapters == {*lineup.drafters, lineup.challenger}
-    # A challenge is sampled before the last draft is.
+    is_grown = lineup.layers == 1
+    assert session.engine.asked_adapters == ({*lineup.drafters, lineup.challenger} if is_grown else None)
+
+
+def by_seed(request):
+    """Likelihoods between -1 and 0, so that a threshold of -0.5 parts them."""
+    return -(request.seed % 1000) / 1000
+
+
+@pytest.mark.parametrize("lineup", [CASCADE, lineup_for("moa", adapter="A", num_drafts=3)])
+def test_a_challenge_is_sampled_before_the_last_draft_is(make_session, growing_script, lineup):
+    session, engine = make_session(lambda prompt, request: _tagged("s", "2"))
+    session.engine = growing_script(engine)
+    _run(session, [ONE, TWO], lineup, samples=4)
     kinds = ["|" in chr_text(request) for request in engine.requests]
     assert kinds.index(True) < len(kinds) - 1 - kinds[::-1].index(False)
 

@@ -10,9 +10,9 @@ W = WITHHELD
 
 @pytest.fixture
 def summary_of(qwen_like, problem, completion):
-    def summarized(text, *, style="boxed", max_tokens=500, stop_reason="stop", problem=problem):
+    def summarized(text, *, style="boxed", max_tokens=500, stop_reason="stop", problem=problem, **options):
         made = completion(text, stop_reason)
-        return summarize(problem, made, style=style, tokenizer=qwen_like, max_tokens=max_tokens)
+        return summarize(problem, made, style=style, tokenizer=qwen_like, max_tokens=max_tokens, **options)
 
     return summarized
 
@@ -113,3 +113,39 @@ def test_the_problem_chooses_the_style_of_the_summary(summary_of, countdown_prob
     as_text = replace(countdown_problem, summary_style="text")
     text = "<think>x</think>(a+b) =19 ; (a-b) *c =25 <answer>(a-b) *c</answer>"
     assert "25" in summary_of(text, style="tags", problem=as_text).text
+
+
+@pytest.mark.parametrize(
+    ("text", "style", "shown"),
+    [
+        (r"<think>6 * 7</think>I used tables. \boxed{42}", "boxed", r"I used tables. \boxed{42}"),
+        (r"<think>6 * 7</think>\boxed{42}", "boxed", r"\boxed{42}"),
+        ("<think>6 * 7</think>Tables.<answer>42</answer>", "tags", "Tables.<answer>42</answer>"),
+        ("Add.\n```python\nreturn x + x + zero(x)\n```", "code", "Add.\n```python\nreturn x + x + zero(x)\n```"),
+    ],
+)
+def test_a_shown_answer_stays_where_it_stands_and_counts_as_readable(summary_of, text, style, shown):
+    summary = summary_of(text, style=style, shows_answer=True)
+    assert summary.text == shown
+    assert (summary.is_empty, summary.shows_answer, summary.num_withheld) == (False, True, 0)
+    # Nothing leaked against its will, but the answer can be read: that is what the count says.
+    assert summary.has_leak
+
+
+def test_a_draft_without_an_answer_shows_none(summary_of):
+    summary = summary_of("I used tables, and gave up.", shows_answer=True)
+    assert (summary.shows_answer, summary.has_leak) == (True, False)
+    assert not summary_of("I used tables, and gave up.").shows_answer
+
+
+def test_a_truncated_draft_has_no_answer_to_show(summary_of):
+    summary = summary_of(r"<think>a</think>Fine. \boxed{42}", stop_reason="length", shows_answer=True)
+    assert (summary.text, summary.is_empty, summary.has_leak) == ("(no summary)", True, False)
+
+
+def test_tries_with_the_hit_shown_differ_from_those_without_by_the_hit_alone(summary_of, countdown_problem):
+    text = "<think>x</think>(a+b) =19 ; (a-b) *c =25 <answer>(a-b) *c</answer>"
+    summary = summary_of(text, style="tags", problem=countdown_problem, shows_answer=True)
+    assert (summary.text, summary.num_withheld, summary.has_leak) == ("(a+b) =19 ; (a-b) *c =25", 0, True)
+    failed = "<think>x</think>(a+b) =19 ; (a-b) +c =10 <answer>(a-b) +c</answer>"
+    assert not summary_of(failed, style="tags", problem=countdown_problem, shows_answer=True).has_leak
