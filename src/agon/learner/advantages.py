@@ -54,7 +54,8 @@ class Credit:
 
     `num_dead_groups` had no signal, `num_masked` completions were masked one by one. `num_uniform` groups were all right or all
     wrong, and of one format: without a bonus or a length term all their rewards are equal. In `num_revived` of these the rewards
-    differ all the same. Whether those are learned from is the method's signal: by correctness they stay dead.
+    differ all the same (0 under `none`, where nothing has to differ). Whether those are learned from is the method's signal: by
+    correctness they stay dead.
     """
 
     groups: tuple[GroupAdvantages, ...]
@@ -106,12 +107,13 @@ def assign_advantages(
         learned = _union(own, len(values))
         results.append(GroupAdvantages(tuple(advantages.tolist()), tuple(learned.tolist())))
     uniform = [group for group in groups if _is_uniform(group)]
+    revived = [group for group in uniform if scale != "none" and _differs(group.rewards, _unmasked(group))]
     return Credit(
         groups=tuple(results),
         num_dead_groups=sum(not own for own in parts),
         num_masked=sum(int(np.count_nonzero(group.is_masked)) for group in groups),
         num_uniform=len(uniform),
-        num_revived=sum(_differs(group.rewards, _unmasked(group)) for group in uniform),
+        num_revived=len(revived),
     )
 
 

@@ -133,11 +133,17 @@ def test_a_group_that_differs_in_format_only_is_kept():
     assert not has_signal(group([0.5] * 4, [False] * 4))
 
 
+def test_a_length_term_says_something_among_right_answers_only():
+    assert has_signal(group([2.1, 2.0], [True, True]), "reward")
+    assert not has_signal(group([0.1, 0.0], [False, False]), "reward")
+    assert not has_signal(group([2.1, 2.0], [True, True]), "correctness")
+
+
 def test_rounding_is_not_a_signal():
     assert not has_signal(group([0.3, 0.1 + 0.2, 0.3, 0.3], [False] * 4), "reward")
 
 
-@pytest.mark.parametrize("scale", ["group_std", "group_mean", "batch_std"])
+@pytest.mark.parametrize("scale", ["group_std", "group_mean", "batch_std", "stratified"])
 @pytest.mark.parametrize("size", [8, 16])
 @pytest.mark.parametrize(("low", "high"), [(0.35, 0.95), (0.1, 0.7), (0.35 + 0.1, 0.95 + 0.1)])
 def test_rewards_that_floats_cannot_hold_give_bounded_advantages(scale, size, low, high):
@@ -182,6 +188,90 @@ def test_batch_std_is_that_of_all_kept_rewards():
     assert credit.dead_group_share == pytest.approx(1 / 3)
 
 
+def stratified(rewards, strata, correct, **options):
+    n = len(rewards)
+    given = RewardGroup([float(r) for r in rewards], correct, [1.0] * n, [False] * n, strata)
+    return assign_advantages([given], "stratified", **options)
+
+
+def test_strata_have_baselines_of_their_own_and_one_deviation():
+    # Draft wrong: rewards 3, 0, 0, mean 1; draft right: 2, 2, 0, mean 4/3. Squares around them: 4 + 1 + 1 and 2 (2/3)^2 + (4/3)^2 =
+    # 8/3, together 26/3; of six, two means taken: / 4. The deviation is sqrt(13/6) = 1.47196.
+    strata, correct = [0, 0, 0, 1, 1, 1], [True, False, False, True, True, False]
+    credit = stratified([3, 0, 0, 2, 2, 0], strata, correct, epsilon=0.0)
+    deviation = math.sqrt(13 / 6)
+    expected = [2 / deviation, -1 / deviation, -1 / deviation, 2 / 3 / deviation, 2 / 3 / deviation, -4 / 3 / deviation]
+    assert list(credit.groups[0].advantages) == pytest.approx(expected, rel=1e-12)
+    assert credit.groups[0].is_learned == (True,) * 6
+
+
+def test_within_strata_the_bonus_keeps_its_weight():
+    # The same outcomes in both strata: 3 v against 2 v, the tilt of 12.1, whatever the deviation.
+    given = stratified([3, 0, 2, 0], [0, 0, 1, 1], [True, False, True, False]).groups[0].advantages
+    assert given[0] / given[2] == pytest.approx(1.5)
+    # Each stratum divided by its own deviation (1.5 sqrt(2) and sqrt(2)) would make them equal: the bonus would be gone.
+    assert 1.5 / statistics.stdev([3, 0]) == pytest.approx(1.0 / statistics.stdev([2, 0]))
+
+
+def test_a_stratum_without_a_signal_is_dropped_and_a_group_without_any_is_dead():
+    # One draft alone, and three challenges that are all right: neither says anything; the pair below does.
+    credit = stratified([3, 2, 2, 2, 2, 0], [0, 1, 1, 1, 2, 2], [True, True, True, True, True, False], epsilon=0.0)
+    assert credit.groups[0].is_learned == (False, False, False, False, True, True)
+    # 2, 0: mean 1, deviation sqrt(2)
+    assert list(credit.groups[0].advantages) == pytest.approx([0, 0, 0, 0, 0.5**0.5, -(0.5**0.5)])
+    assert credit.num_dead_groups == 0
+    dead = stratified([3, 2, 0, 2], [0, 1, 2, 1], [True, True, False, True])
+    assert dead.num_dead_groups == 1
+    assert dead.groups[0].advantages == (0.0,) * 4
+
+
+def test_mixed_rivals_of_right_answers_move_nothing_within_strata():
+    # 12.5's 3, 2, 3, 2 beside a stratum that differs: right answers met by a right rival are not pushed down.
+    credit = stratified([3, 2, 3, 2, 0], [0, 1, 0, 1, 1], [True, True, True, True, False])
+    advantages = credit.groups[0].advantages
+    assert advantages[0] == advantages[2] == 0.0
+    assert advantages[1] == advantages[3] > 0.0
+
+
+@pytest.mark.parametrize("strata", [None, [0] * 4])
+def test_one_stratum_is_the_group(strata):
+    rewards, correct = [3, 0, 2, 0], [True, False, True, False]
+    assert list(stratified(rewards, strata, correct).groups[0].advantages) == pytest.approx(advantages(rewards))
+
+
+def test_none_credits_rewards_as_they_are_and_learns_from_what_was_paid():
+    # all right: dead for every other normaliser
+    given = group([1, 0, 1, 1], [True] * 4, masked=[False, False, True, False])
+    credit = assign_advantages([given, group([0, 0], [False] * 2)], "none")
+    assert credit.groups[0].advantages == (1.0, 0.0, 0.0, 1.0)
+    assert credit.groups[0].is_learned == (True, False, False, True)
+    assert (credit.num_dead_groups, credit.num_revived) == (1, 0)
+
+
+def test_factors_multiply_positive_and_negative_advantages():
+    given = RewardGroup([2.0, 0.0, 0.0, 0.0], [True, False, False, False], [1.0] * 4, [False] * 4, factors=(1.5, 0.5))
+    credit = assign_advantages([given], "group_mean")
+    # centred: 1.5, -.5, -.5, -.5
+    assert credit.groups[0].advantages == (2.25, -0.25, -0.25, -0.25)
+
+
+def test_zero_variance_groups_are_counted_with_those_that_a_bonus_revives():
+    groups = [
+        group([3, 2, 3, 2], [True] * 4),  # all right, mixed rivals: revived
+        group([2, 2, 2, 2], [True] * 4),
+        group([0, 0, 0, 0], [False] * 4),
+        group([0, -1, 0, -1], [False] * 4),  # all wrong under the margin: revived
+        group([0.5, 0.5, 0.5, 0.0], [False] * 4, [1.0, 1.0, 1.0, 0.0]),  # differs in format by itself
+        group([3, 0, 2, 0]),  # differs in correctness
+        group([2, 0, 2, 0], masked=[False, True, True, True]),  # one alone
+    ]
+    credit = assign_advantages(groups, "group_std")
+    assert (credit.num_uniform, credit.num_revived, credit.num_dead_groups) == (4, 2, 5)
+    # By reward the all-right one is learned from; the all-wrong one never is.
+    by_reward = assign_advantages(groups, "group_std", signal="reward")
+    assert (by_reward.num_uniform, by_reward.num_revived, by_reward.num_dead_groups) == (4, 2, 4)
+
+
 def test_no_groups_give_no_credit():
     assert assign_advantages([], "batch_std").groups == ()
 
@@ -207,7 +297,7 @@ def test_t5_iii_a_shared_opponent_is_inert_under_std(correct, shared):
         assert smp(reward(c, [shared] * len(c))) == pytest.approx(smp(coop(c, c)), abs=1e-9)
 
 
-@given(REWARDS, st.sampled_from(["group_std", "group_mean", "batch_std"]))
+@given(REWARDS, st.sampled_from(["group_std", "group_mean", "batch_std", "stratified"]))
 def test_t5_iv_advantages_sum_to_zero(rewards, scale):
     assert math.fsum(advantages(rewards, scale)) == pytest.approx(0.0, abs=1e-9)
 
@@ -220,6 +310,16 @@ def test_t5_v_permuting_pairs_permutes_advantages(pairs, random):
     plain = smp(conv(c, a))
     shuffled = smp(conv([c[i] for i in order], [a[i] for i in order]))
     assert shuffled == pytest.approx([plain[i] for i in order], abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 2.0, 2.5, 3.0]), st.integers(0, 1)), min_size=2, max_size=16))
+def test_t5_iv_sums_within_strata_are_zero(rows):
+    rewards, strata = zip(*rows, strict=True)
+    correct = [index % 3 == 0 for index in range(len(rewards))]
+    given = stratified(rewards, list(strata), correct).groups[0].advantages
+    for label in set(strata):
+        own = [value for value, stratum in zip(given, strata, strict=True) if stratum == label]
+        assert math.fsum(own) == pytest.approx(0.0, abs=1e-9)
 
 
 @given(REWARDS, REWARDS)

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import itertools
 
-from agon.rewards.terms import RewardWeights, conversion_bonus, margin, plain_reward
+from agon.config import RewardSettings
+from agon.rewards.terms import RewardWeights, conversion_bonus, margin, plain_reward, tie_break
 
 PAPER = RewardWeights()
 
@@ -45,3 +46,21 @@ def test_weights_scale_the_terms():
     weights = RewardWeights(correctness=4.0, format=1.0, conversion=3.0)
     assert plain_reward(True, 1.0, weights) == 5.0
     assert conversion_bonus(True, False, weights) == 3.0
+
+
+def test_the_tie_break_wants_both_right_and_the_challenger_shorter():
+    weights = RewardWeights(tie_break=0.25)
+    paid = {
+        (b, a, lengths): tie_break(b, a, num_tokens=lengths[0], rival_num_tokens=lengths[1], weights=weights)
+        for b, a in itertools.product((True, False), repeat=2)
+        for lengths in ((4, 5), (5, 5), (6, 5))
+    }
+    assert {case for case, points in paid.items() if points} == {(True, True, (4, 5))}
+    assert paid[True, True, (4, 5)] == 0.25
+
+
+def test_weights_are_the_settings_of_the_reward_table():
+    assert RewardWeights.of(RewardSettings()) == RewardWeights()
+    assert RewardWeights.of(RewardSettings(conversion=3.0, length_target=50)) == RewardWeights(
+        conversion=3.0, length_target=50
+    )

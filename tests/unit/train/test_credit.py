@@ -74,3 +74,25 @@ def test_a_group_that_is_all_right_teaches_nothing_whatever_the_bonus(make_match
     samples, credit = credit_stream(stream, scale="group_std", mask_truncated=False)
     assert [sample.advantage for sample in samples] == [0.0, 0.0]
     assert credit.dead_group_share == 1.0
+
+
+def test_the_methods_signal_decides_whether_a_right_group_is_learned_from(make_match):
+    # Both right, rivals right: 2.5 and, shorter than its rival, 2.5 + .5.
+    matches = [make_match("correct", "correct", tokens=(3, 4)), make_match("correct", "correct", tokens=(3, 2))]
+    _, stream = _streams("tie-break", matches)
+    assert stream.groups[0].rewards == (2.5, 3.0)
+    samples, credit = credit_stream(stream, scale="group_mean", mask_truncated=False, signal="reward")
+    assert [sample.advantage for sample in samples] == [-0.25, 0.25]
+    assert (credit.num_uniform, credit.num_revived, credit.num_dead_groups) == (1, 1, 0)
+    _, credit = credit_stream(stream, scale="group_mean", mask_truncated=False)
+    assert (credit.num_uniform, credit.num_revived, credit.num_dead_groups) == (1, 1, 1)
+
+
+def test_challenges_are_stratified_by_the_drafts_they_read(make_match):
+    # Draft wrong: 3.5, .5, mean 2; draft right: 2.5, .5, mean 1.5. Pooled: (2 1.5^2 + 2) / 2 = 3.25.
+    pairs = [("wrong", "correct"), ("correct", "correct"), ("wrong", "wrong"), ("correct", "wrong")]
+    _, stream = _streams("agon", [make_match(*pair) for pair in pairs])
+    samples, _ = credit_stream(stream, scale="stratified", mask_truncated=False)
+    deviation = math.sqrt(3.25) + 1e-4
+    expected = [1.5 / deviation, 1.0 / deviation, -1.5 / deviation, -1.0 / deviation]
+    assert [sample.advantage for sample in samples] == pytest.approx(expected)
