@@ -25,6 +25,8 @@ from agon.records import CODE_TASKS, METHODS, NAMED_TASKS
 
 # Beyond these, products and quotients of float32 numbers overflow or vanish.
 _SMALLEST, _LARGEST = 1e-18, 1e18
+# Methods with a length that is set, and stated in prompts.
+_AIMED = ("lcpo-exact", "lcpo-max")
 
 
 class Settings(Table):
@@ -68,6 +70,7 @@ class Settings(Table):
         _require_shares(self.task)
         if ":" not in self.train.method:
             _require_known("train.method", self.train.method, METHODS)
+        _require_length_target(self.train.method, self.reward.length_target)
         _require_groups(self.train)
         if self.rollout.top_p < 1.0:
             raise ValueError(
@@ -119,6 +122,18 @@ def _require_shares(task: TaskSettings) -> None:
     if task.dev_share + task.test_share >= 1.0:
         raise ValueError(
             f"task.dev_share + task.test_share is {task.dev_share + task.test_share:g}: leave a share for training"
+        )
+
+
+def _require_length_target(method: str, target: int | None) -> None:
+    if method in _AIMED and target is None:
+        raise ValueError(
+            f"train.method is {method!r}, which aims at reward.length_target, but that is not set: give a number of tokens"
+        )
+    if target is not None and method in METHODS and method not in _AIMED:
+        raise ValueError(
+            f"reward.length_target is {target}, which the method {method!r} does not aim at: leave it out, or choose "
+            f"{' or '.join(_AIMED)}"
         )
 
 
