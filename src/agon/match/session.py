@@ -13,11 +13,13 @@ import torch
 from agon.config import RolloutSettings, Settings
 from agon.errors import ConfigError
 from agon.match.engines import open_engine, start_host
+from agon.match.memory import RememberingEngine
 from agon.model.base import Base, load_base
 from agon.model.checkpoint import load_adapters
 from agon.model.pair import AdapterPair
 from agon.prompts.builder import PromptBuilder
 from agon.prompts.summary import summarize
+from agon.prompts.wordings import Aim
 from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary
 from agon.rollout.engine import Engine
 from agon.seeding import numpy_rng
@@ -90,6 +92,18 @@ class Session:
             max_tokens=max_tokens,
             shows_answer=shows_answer,
         )
+
+    @property
+    def sampling_seconds(self) -> float:
+        """What all completions so far cost in the engine, those that were remembered included."""
+        recalled = self.engine.recalled_seconds if isinstance(self.engine, RememberingEngine) else 0.0
+        return self.engine_seconds + recalled
+
+    def remembering(self) -> Session:
+        """Return this session with an engine that samples no request twice, while the adapters stay as they are."""
+        if isinstance(self.engine, RememberingEngine):
+            return self
+        return replace(self, engine=RememberingEngine(self.engine), engine_seconds=0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -195,11 +209,13 @@ def fit_problems(
 
 
 def _prompt_builder(settings: Settings, base: Base) -> PromptBuilder:
+    target = settings.reward.length_target
     return PromptBuilder(
         base.tokenizer,
         wording=settings.task.wording,
         style=settings.task.answer_style,
         enable_thinking=settings.model.enable_thinking,
+        aim=None if target is None else Aim(target, is_limit=settings.train.method == "lcpo-max"),
     )
 
 

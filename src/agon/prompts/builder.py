@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agon.errors import ConfigError, ModelError
-from agon.prompts.wordings import WORDINGS
+from agon.prompts.wordings import WORDINGS, Aim
 from agon.records import AnswerStyle, Problem, Prompt, Summary
 
 
@@ -17,7 +17,7 @@ class PromptBuilder:
     One user turn, no system turn (some templates have none). The template tokenizes once, so that the beginning-of-sequence token
     is there exactly as often as the template says. A base without a chat template reads `{text}\n\nSolution:\n`, with the
     special tokens its tokenizer adds. What problems and rivals say is stripped of the tokenizer's special tokens: a draft cannot
-    close the user turn of its challenger.
+    close the user turn of its challenger. Every prompt ends with the `aim` where the wording can state one.
 
     Raises:
         ConfigError: the wording is unknown, or the thinking switch is set for a template that has none.
@@ -25,7 +25,13 @@ class PromptBuilder:
     """
 
     def __init__(
-        self, tokenizer: Any, *, wording: str, style: AnswerStyle, enable_thinking: bool | None = None
+        self,
+        tokenizer: Any,
+        *,
+        wording: str,
+        style: AnswerStyle,
+        enable_thinking: bool | None = None,
+        aim: Aim | None = None,
     ) -> None:
         if wording not in WORDINGS:
             raise ConfigError(f"task.wording is {wording!r}, which is not known; known: {', '.join(WORDINGS)}")
@@ -38,6 +44,8 @@ class PromptBuilder:
         self._tokenizer = tokenizer
         self._wording = WORDINGS[wording]
         self._style: AnswerStyle = style
+        states = self._wording.aim
+        self._ending = f"\n\n{states(aim)}" if aim is not None and states is not None else ""
         self._switches: dict[str, bool] = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
         self._has_template = bool(template)
         self._special = sorted({str(token) for token in tokenizer.all_special_tokens} - {""}, key=len, reverse=True)
@@ -64,7 +72,8 @@ class PromptBuilder:
                 text = text.replace(token, "")
         return text
 
-    def _render(self, text: str) -> Prompt:
+    def _render(self, question: str) -> Prompt:
+        text = question + self._ending
         ids = self._template_ids(text) if self._has_template else self._tokenizer(f"{text}\n\nSolution:\n")["input_ids"]
         token_ids = tuple(int(token) for token in ids)
         bos = self._tokenizer.bos_token_id

@@ -16,11 +16,19 @@ from agon.records import AnswerStyle, Problem, Summary
 NO_SUMMARY = "(no summary)"
 
 
+class Aim(NamedTuple):
+    """How many tokens a completion should take; with `is_limit` at most so many."""
+
+    num_tokens: int
+    is_limit: bool
+
+
 class Wording(NamedTuple):
-    """How a draft and a challenge are asked for, as the text of one user turn."""
+    """How a draft and a challenge are asked for, as the text of one user turn. `aim` states a length; None: it has no words for one."""
 
     draft: Callable[[Problem, AnswerStyle], str]
     challenge: Callable[[Problem, Sequence[Summary], AnswerStyle], str]
+    aim: Callable[[Aim], str] | None
 
 
 _FORM: dict[AnswerStyle, str] = {
@@ -65,6 +73,10 @@ def _plain_challenge(problem: Problem, summaries: Sequence[Summary], style: Answ
     return f"{intro} {_FORM[style]}\n\nProblem:\n{problem.question}\n\n{shown}"
 
 
+def _plain_aim(aim: Aim) -> str:
+    return f"Use {'at most' if aim.is_limit else 'about'} {aim.num_tokens} tokens in all."
+
+
 def _symbols_draft(problem: Problem, style: AnswerStyle) -> str:
     return problem.question
 
@@ -76,6 +88,6 @@ def _symbols_challenge(problem: Problem, summaries: Sequence[Summary], style: An
 
 
 WORDINGS: dict[str, Wording] = {
-    "plain-v1": Wording(_plain_draft, _plain_challenge),
-    "symbols-v1": Wording(_symbols_draft, _symbols_challenge),
+    "plain-v1": Wording(_plain_draft, _plain_challenge, _plain_aim),
+    "symbols-v1": Wording(_symbols_draft, _symbols_challenge, None),
 }

@@ -113,6 +113,23 @@ def test_an_unknown_wording_is_refused(qwen_like):
         PromptBuilder(qwen_like, wording="plain-v2", style="tags")
 
 
+@pytest.mark.parametrize(("is_limit", "words"), [(False, "about 400 tokens"), (True, "at most 400 tokens")])
+def test_an_aim_is_stated_last_in_every_prompt(qwen_like, problem, is_limit, words):
+    builder = plain(qwen_like, aim=wordings.Aim(400, is_limit))
+    for prompt, without in (
+        (builder.draft(problem), plain(qwen_like).draft(problem)),
+        (builder.challenge(problem, [SUMMARY]), plain(qwen_like).challenge(problem, [SUMMARY])),
+    ):
+        end = "<eos><|assistant|>"
+        assert prompt.text == without.text.removesuffix(end) + f"\n\nUse {words} in all." + end
+
+
+def test_symbols_have_no_words_for_an_aim(make_tokenizer, countdown_problem):
+    tokenizer = make_tokenizer("{{ messages[0].content }}")
+    aimed = PromptBuilder(tokenizer, wording="symbols-v1", style="tags", aim=wordings.Aim(20, is_limit=True))
+    assert aimed.draft(countdown_problem).text == countdown_problem.question
+
+
 def test_symbols_are_the_strings_the_embedded_base_knows(make_tokenizer, countdown_problem):
     builder = PromptBuilder(make_tokenizer("{{ messages[0].content }}"), wording="symbols-v1", style="tags")
     tries = replace(SUMMARY, text="(a+b) =19")
