@@ -170,6 +170,8 @@ class TrainSettings(Table):
     """Training method."""
     seed: Count = 0
     """Seed of every random stream of the run."""
+    order_seed: Count | None = None
+    """Seed of the order of problems alone; None takes `seed`. With another one the same run goes over its problems in another order."""
     steps: Positive = 100
     """Optimiser steps (roles swap at each)."""
     problems_per_step: Positive = 16

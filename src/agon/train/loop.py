@@ -22,7 +22,7 @@ from agon.train.clock import StepClock
 from agon.train.credit import Credited, credit_stream
 from agon.train.interrupt import StopRequest
 from agon.train.measure import metrics_row
-from agon.train.order import problems_of_step
+from agon.train.order import order_seed, problems_of_step
 from agon.train.parity import Parity
 from agon.train.state import save_state
 from agon.train.tracking import Tracker
@@ -66,7 +66,7 @@ def train(
     for step in range(first_step, own.steps):
         clock = StepClock(session)
         lineup = method.lineup(step)
-        chosen = problems_of_step(problems, step, per_step=own.problems_per_step, seed=own.seed)
+        chosen = problems_of_step(problems, step, per_step=own.problems_per_step, seed=order_seed(own))
         matches = _play_step(session, chosen, lineup, method, settings, step)
         clock.count(matches)
         streams = method.streams(matches, step_view(settings, lineup, step))

@@ -1,12 +1,18 @@
-"""Which problems a step trains on: a function of seed and step alone, the same for every method."""
+"""Which problems a step trains on: a function of a seed and the step alone, the same for every method."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agon.config import TrainSettings
 from agon.errors import ConfigError
 from agon.records import Problem
 from agon.seeding import numpy_rng
+
+
+def order_seed(settings: TrainSettings) -> int:
+    """Return the seed that decides the order of problems: the run's own, unless another is set."""
+    return settings.seed if settings.order_seed is None else settings.order_seed
 
 
 def problems_of_step(problems: Sequence[Problem], step: int, *, per_step: int, seed: int) -> list[Problem]:

@@ -4,9 +4,10 @@ from collections import Counter
 
 import pytest
 
+from agon.config import TrainSettings
 from agon.errors import ConfigError
 from agon.records import Problem
-from agon.train.order import problems_of_step
+from agon.train.order import order_seed, problems_of_step
 
 PROBLEMS = [Problem(id=str(i), question=f"q{i}", gold="1", task="t", verifier="exact") for i in range(10)]
 
@@ -29,6 +30,11 @@ def test_epochs_are_shuffled_apart():
 def test_order_is_a_function_of_seed_and_step_alone():
     assert _ids(3) == _ids(3)
     assert [_ids(step) for step in range(5)] != [_ids(step, seed=1) for step in range(5)]
+
+
+def test_another_order_can_be_asked_for_at_the_same_seed():
+    assert order_seed(TrainSettings(seed=3)) == 3
+    assert order_seed(TrainSettings(seed=3, order_seed=0)) == 0
 
 
 def test_a_step_wider_than_the_task_is_refused():
