@@ -23,6 +23,7 @@ from agon.runs import (
     read_timings,
     redact,
 )
+from agon.runs.matrix import read_matrix
 
 _MAX_TITLE = 4
 
@@ -86,8 +87,7 @@ def collect(paths: Sequence[Path]) -> Collected:
         runs.append(run)
         evaluations += [_read_evaluation(file, run) for file in evaluation_files(path)]
     for path in dict.fromkeys(paths):
-        if folder_kind(path) == "parent":
-            evaluations += [_read_evaluation(file, None) for file in evaluation_files(path)]
+        evaluations += [_read_evaluation(file, None) for file in _evaluations_of_base(path)]
     return Collected(_title(paths), tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
 
 
@@ -95,6 +95,14 @@ def last_training_matches(run: Run) -> tuple[int, Path] | None:
     """Return the newest step whose matches were saved while training, and their file."""
     files = match_files(run.path)
     return (match_step(files[-1]), files[-1]) if files else None
+
+
+def _evaluations_of_base(path: Path) -> list[Path]:
+    """Return the result files that belong to no training: a parent holds them itself, a matrix in a folder of their own."""
+    kind = folder_kind(path)
+    if kind == "matrix":
+        return evaluation_files(path / read_matrix(path).base)
+    return evaluation_files(path) if kind == "parent" else []
 
 
 def _read_run(path: Path, name: str) -> Run:

@@ -89,12 +89,13 @@ def _points(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str
         "stride": stride,
         "steps": [stretch[0]["step"] for stretch in stretches],
         "series": {
-            name: [_mean_of(stretch, name) for stretch in stretches] for name in names if _has_number(rows, (name,))
+            name: [mean_of_rows(stretch, name) for stretch in stretches] for name in names if _has_number(rows, (name,))
         },
     }
 
 
-def _mean_of(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+def mean_of_rows(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    """Return the mean of a number over the lines that have it, with five figures."""
     values = [row[name] for row in rows if isinstance(row.get(name), int | float)]
     return float(f"{sum(values) / len(values):.5g}") if values else None
 

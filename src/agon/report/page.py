@@ -15,17 +15,31 @@ from agon.metrics import METRICS, PACE, TIMINGS
 from agon.report.collect import Collected, Run
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
+from agon.report.formats import DASH, duration, number, p_value, rounded, share, short, signed, tokens, whole
+from agon.report.matrix.settings import by_value
+from agon.report.matrix.shelves import choose_shelves
+from agon.report.matrix.tree import Tree, group_title
+from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.pace import PARTS, pace_rows
-from agon.report.reader import MAX_CHARACTERS, fill_shelves
+from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 
-_DASH = "–"
+MAX_RUNS_IN_FULL = 8
+"""Most runs that a page shows one by one beside a comparison of them; of more it shows the arms, and few of their matches."""
+
+_MAX_WARNINGS = 8
 
 
-def render(collected: Collected) -> str:
-    """Return the page."""
-    shelves = fill_shelves(collected)
-    results = result_rows(collected.evaluations)
+def render(collected: Collected, comparison: Mapping[str, Any] | None = None) -> str:
+    """Return the page. `comparison` is a comparison's tree as plain JSON; with a single run it adds nothing and is left out.
+
+    Raises:
+        ValueError: the tree is of another format version or contradicts itself.
+    """
+    matrix = None
+    if comparison is not None and len(collected.runs) > 1:
+        matrix = matrix_view(Tree.of(comparison), collected.runs)
+    is_full = matrix is None or len(collected.runs) <= MAX_RUNS_IN_FULL
     page = (
         _environment()
         .get_template("report.html.j2")
@@ -33,29 +47,77 @@ def render(collected: Collected) -> str:
             asset=_asset,
             version=agon.__version__,
             title=collected.title,
-            warnings=general_warnings(collected),
-            results=results,
-            axis=axis_of(results),
-            legend=interval_legend(collected.evaluations),
-            seeds=_evaluation_seeds(collected),
-            exchange=exchange_rows(collected.evaluations, shelves.evaluations),
-            budget=budget_rows(collected.runs),
-            pace=pace_rows(collected.runs),
-            parts=PARTS,
-            curves=curves_json(collected.runs),
-            max_points=MAX_POINTS,
-            shelves=[shelf.to_json() for shelf in shelves.all],
-            cut_shelves=[shelf for shelf in shelves.all if shelf.is_cut],
-            max_characters=MAX_CHARACTERS,
+            warnings=_some(general_warnings(collected)),
             cells=dict(CELLS),
-            differing=differing_settings(collected.runs),
-            runs=collected.runs,
-            versions=_versions(collected.runs),
             glossary=_glossary(),
+            max_points=MAX_POINTS,
+            max_characters=MAX_CHARACTERS,
+            runs=collected.runs,
+            matrix=matrix,
+            is_full=is_full,
+            curves=_curves(collected, matrix),
+            **(_parts_in_full(collected) if is_full or matrix is None else _parts_of_many(collected, matrix)),
         )
     )
     # Half of a surrogate pair cannot be written as UTF-8.
     return page.encode(errors="replace").decode()
+
+
+def _parts_in_full(collected: Collected) -> dict[str, Any]:
+    """Return what is shown run by run and evaluation by evaluation."""
+    shelves = fill_shelves(collected)
+    results = result_rows(collected.evaluations)
+    return {
+        "results": results,
+        "axis": axis_of(results),
+        "legend": interval_legend(collected.evaluations),
+        "seeds": _evaluation_seeds(collected),
+        "exchange": exchange_rows(collected.evaluations, shelves.evaluations),
+        "budget": budget_rows(collected.runs),
+        "pace": pace_rows(collected.runs),
+        "parts": PARTS,
+        "differing": differing_settings(collected.runs),
+        "versions": _versions(collected.runs),
+        "start": None,
+        "num_left_out": 0,
+        **_shelves(shelves.all),
+    }
+
+
+def _parts_of_many(collected: Collected, matrix: MatrixView) -> dict[str, Any]:
+    """Return what stands for the parts of single runs where there are too many."""
+    chosen = choose_shelves(matrix.tree)
+    return {
+        "exchange": None,
+        "settings": by_value([dict(_flat(run.config)) for run in collected.runs], DASH),
+        "versions": by_value([_versions_of(run) for run in collected.runs], DASH),
+        "start": chosen.start,
+        "num_left_out": chosen.num_left_out,
+        **_shelves(chosen.shelves),
+    }
+
+
+def _shelves(shelves: Sequence[Shelf]) -> dict[str, Any]:
+    return {
+        "shelves": [shelf.to_json() for shelf in shelves],
+        "cut_shelves": [shelf for shelf in shelves if shelf.is_cut],
+    }
+
+
+def _curves(collected: Collected, matrix: MatrixView | None) -> Mapping[str, Any]:
+    """Return curves of arms where an arm was trained more than once, else those of runs."""
+    if matrix is not None and (
+        len(collected.runs) > MAX_RUNS_IN_FULL or any(len(arm.runs) > 1 for arm in matrix.trained)
+    ):
+        return matrix.curves
+    return curves_json(collected.runs)
+
+
+def _some(warnings: Sequence[str]) -> list[str]:
+    """Return the first warnings, and how many are left."""
+    if len(warnings) <= _MAX_WARNINGS:
+        return list(warnings)
+    return [*warnings[:_MAX_WARNINGS], f"and {len(warnings) - _MAX_WARNINGS} more warnings"]
 
 
 def differing_settings(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
@@ -75,13 +137,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Any] = {
-        "share": _share,
-        "tokens": _tokens,
-        "whole": _whole,
-        "short": _short,
-        "duration": _duration,
+        "share": share,
+        "tokens": tokens,
+        "whole": whole,
+        "short": short,
+        "duration": duration,
         "data": _data,
         "flat": _flat,
+        "value": _shown,
+        "signed": signed,
+        "rounded": rounded,
+        "number": number,
+        "p_value": p_value,
+        "group_title": group_title,
     }
     environment.filters.update(filters)
     return environment
@@ -95,31 +163,6 @@ def _asset(name: str) -> Markup:
 def _data(tree: Any) -> Markup:
     """Return JSON that cannot end the script element it stands in, whatever text it holds."""
     return Markup(json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
-
-
-def _share(value: float | None) -> str:
-    return _DASH if value is None else f"{value:.3f}"
-
-
-def _tokens(value: float | None) -> str:
-    return _DASH if value is None else f"{value:,.1f}"
-
-
-def _whole(value: int | None) -> str:
-    return _DASH if value is None else f"{value:,}"
-
-
-def _short(value: float | None) -> str:
-    return _DASH if value is None else f"{value:g}"
-
-
-def _duration(seconds: float | None) -> str:
-    if seconds is None:
-        return _DASH
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60:02d} min" if hours else f"{rest // 60} min {rest % 60:02d} s"
 
 
 def _flat(config: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -138,23 +181,24 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     if value is None:
-        return _DASH
+        return DASH
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _versions(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     """Return versions, hashes, platform and start of every run, one row each."""
-    flat = [
-        {
-            **{str(name): str(value) for name, value in run.manifest.get("versions", {}).items()},
-            **{f"hash of {name}": str(value) for name, value in run.manifest.get("hashes", {}).items()},
-            "platform": str(run.manifest.get("platform", _DASH)),
-            "begun": str(run.manifest.get("created", _DASH)),
-        }
-        for run in runs
-    ]
+    flat = [_versions_of(run) for run in runs]
     names = dict.fromkeys(name for row in flat for name in row)
-    return [(name, [row.get(name, _DASH) for row in flat]) for name in names]
+    return [(name, [row.get(name, DASH) for row in flat]) for name in names]
+
+
+def _versions_of(run: Run) -> dict[str, str]:
+    return {
+        **{str(name): str(value) for name, value in run.manifest.get("versions", {}).items()},
+        **{f"hash of {name}": str(value) for name, value in run.manifest.get("hashes", {}).items()},
+        "platform": str(run.manifest.get("platform", DASH)),
+        "begun": str(run.manifest.get("created", DASH)),
+    }
 
 
 def _evaluation_seeds(collected: Collected) -> str:

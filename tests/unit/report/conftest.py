@@ -106,8 +106,12 @@ def evaluation_of(label, matches, *, protocol, method, direction=None, **more):
             "total": draft + final,
             "prefill_total": 24.0 * (2 if has_challenge else 1),
         },
-        "conversion": sum(m.final.is_correct for m in wrong_drafts) / len(wrong_drafts) if has_challenge else None,
-        "regression": sum(not m.final.is_correct for m in right_drafts) / len(right_drafts) if has_challenge else None,
+        "conversion": sum(m.final.is_correct for m in wrong_drafts) / max(1, len(wrong_drafts))
+        if has_challenge
+        else None,
+        "regression": sum(not m.final.is_correct for m in right_drafts) / max(1, len(right_drafts))
+        if has_challenge
+        else None,
         "copy_rate": 0.04 if has_challenge else None,
         "leak_rate": 0.018 if has_challenge else None,
         "empty_summary_share": 0.03 if has_challenge else None,

@@ -2,7 +2,7 @@
 (() => {
   const host = document.getElementById("reader-app");
   if (!host) return;
-  const { shelves, cells } = readData("reader-data");
+  const { shelves, cells, start } = readData("reader-data");
   const state = { shelf: 0, cell: "", outcome: "", search: "", found: [], at: 0 };
   const marks = { "wrong-right": "✗→✓", "right-wrong": "✓→✗", "right-right": "✓→✓", "wrong-wrong": "✗→✗", right: "✓", wrong: "✗", unjudged: "?" };
   const count = (number) => number.toLocaleString("en");
@@ -128,9 +128,9 @@
     else if (step !== undefined) { event.preventDefault(); go(state.at + step); }
   });
 
-  // Begin where there is an exchange to read: the last evaluation, rows run from the weakest control up.
+  // Begin where the page says, else where there is an exchange to read: the last evaluation, rows run from the weakest control up.
   const exchanges = shelves.findLastIndex((shelf) => shelf.kind === "evaluation" && shelf.matches.some((match) => match.challenge));
-  state.shelf = Math.max(0, exchanges);
+  state.shelf = start ?? Math.max(0, exchanges);
   shelfSelect.value = state.shelf;
   fillFilters();
   update();
