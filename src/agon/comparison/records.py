@@ -32,12 +32,13 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class ArmRun:
-    """One training of an arm. `run` is its folder as the user would type it."""
+    """One training of an arm. `run` is its folder as the user would type it. A method that draws further problems may finish early."""
 
     seed: int | None
     run: str
     steps: int
     planned_steps: int | None
+    is_finished: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ class Row:
     `accuracy` is the mean of the trainings' accuracies, `seed_sd` their standard deviation (n - 1; None for one).
     `counted` says of how many matches `conversion`, `regression` and `blind_second` are shares, where that is known.
     `dead_group_share` and `revived_group_share` speak of training: groups without a signal, and dead by correctness but revived by
-    a bonus. `latency_s` is None where none was recorded.
+    a bonus. `latency_s` is None where none was recorded. `label` is empty but where a run holds several measurements of the same thing:
+    it then says which evaluation this is, and ends the id.
     """
 
     id: str
@@ -124,6 +126,7 @@ class Row:
     blind_second: float | None = None
     counted: Mapping[str, int] = field(default_factory=dict[str, int])
     latency_s: float | None = None
+    label: str = ""
     notes: tuple[str, ...] = ()
 
 
@@ -131,8 +134,9 @@ class Row:
 class PairedTest:
     """Row `first` against its rival `second` on the same problems: `difference` is first minus second.
 
-    `wins` and `losses` count problems on which the first does better and worse. `p_holm` is adjusted for all tests of the same
-    `family`. `min_detectable` is the smallest true difference that this many problems and seeds would show with 80 % power at level
+    `kind` is `mcnemar-exact` (one training and one sample a problem each), `paired-bootstrap` (by problem) or
+    `paired-nested-bootstrap` (by problem and seed); `seeds` counts the trainings of both. `wins` and `losses` count problems on which
+    the first does better and worse. `p_holm` is adjusted for all tests of the same `family`. `min_detectable` is the smallest true difference that this many problems and seeds would show with 80 % power at level
     .05: a null says nothing about smaller ones.
     """
 
@@ -140,7 +144,7 @@ class PairedTest:
     second: str
     kind: str
     n: int
-    seeds: int
+    seeds: tuple[int, int]
     difference: float
     interval: Interval
     p: float

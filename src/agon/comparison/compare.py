@@ -1,0 +1,127 @@
+"""Put runs side by side: read, check, count, test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from agon.comparison.arms import PlannedArm, plan_arms, setting_notes
+from agon.comparison.checks import comparable
+from agon.comparison.collect import Collected, collect
+from agon.comparison.headline import headline
+from agon.comparison.ledger import frontier
+from agon.comparison.paired import paired_tests
+from agon.comparison.panels import init_panel, panel_2x2
+from agon.comparison.records import BASE_ARM, Arm, ArmRun, Comparison
+from agon.comparison.rows import BuiltRow, build_rows
+from agon.errors import ConfigError
+
+DEFAULT_RIVALS = ("cooperative", "grpo-doubled-cap")
+_SEED = 0
+
+
+def compare(
+    paths: Sequence[Path],
+    *,
+    against: Sequence[str] = (),
+    protocols: Sequence[str] = (),
+    task: str | None = None,
+    split: str | None = None,
+) -> Comparison:
+    """Compare the runs that the folders stand for: runs, parents of runs, matrices.
+
+    `against` names the rivals that every arm is tested against, arms or rows by id; by default those a matrix names, or cooperative
+    exchange and GRPO with a doubled cap where they are there, or else the first arm. `protocols` keeps rows of these protocols only.
+
+    Raises:
+        RunError: a folder is no run, or damaged, or nothing in it was measured.
+        DataError: runs that cannot be compared; says which and what to do.
+        ConfigError: a rival or a protocol that is not there.
+    """
+    collected = collect(paths)
+    subject, measured, notes = comparable(collected.measured, task=task, split=split)
+    planned = plan_arms(collected)
+    built, more = build_rows(planned, measured, protocols=protocols or None, seed=subject.evaluation_seed or _SEED)
+    if not built:
+        known = ", ".join(dict.fromkeys(str(item.result["protocol"]) for item in measured))
+        raise ConfigError(f"nothing was measured in the protocol {', '.join(protocols)}; measured: {known}")
+    headlines = _headlines(planned, built)
+    rivals = _rivals(against, collected, headlines, built)
+    notes += [*more, *setting_notes(planned), *_missing(collected)]
+    rows = tuple(item.row for item in built)
+    return Comparison(
+        subject=subject,
+        arms=tuple(_arms(planned, headlines)),
+        rows=rows,
+        tests=tuple(paired_tests(list(headlines.values()), rivals, seed=subject.evaluation_seed or _SEED)),
+        panel_2x2=panel_2x2(headlines, seed=subject.evaluation_seed or _SEED),
+        init_panel=init_panel(planned, headlines),
+        frontier=frontier(rows),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _headlines(planned: Sequence[PlannedArm], built: Sequence[BuiltRow]) -> dict[str, BuiltRow]:
+    """Return the row that stands for each arm that was measured, the base's first."""
+    by_id = {item.row.id: item for item in built}
+    found: dict[str, BuiltRow] = {}
+    for arm in (None, *planned):
+        name = BASE_ARM if arm is None else arm.name
+        best = headline([item.row for item in built if item.row.arm == name], arm)
+        if best is not None:
+            found[name] = by_id[best.id]
+    return found
+
+
+def _rivals(
+    against: Sequence[str], collected: Collected, headlines: Mapping[str, BuiltRow], built: Sequence[BuiltRow]
+) -> dict[str, BuiltRow]:
+    by_id = {item.row.id: item for item in built}
+    rivals: dict[str, BuiltRow] = {}
+    for name in against:
+        row = headlines.get(name) or by_id.get(name)
+        if row is None:
+            raise ConfigError(
+                f"--against {name!r} is neither an arm nor a row of this comparison; arms: {', '.join(headlines)}"
+            )
+        rivals[name] = row
+    if against:
+        return rivals
+    names = [name for name in collected.rivals or DEFAULT_RIVALS if name in headlines]
+    if not names:
+        trained = [name for name in headlines if name != BASE_ARM]
+        names = trained[:1] if len(headlines) > 1 else []
+    return {name: headlines[name] for name in names}
+
+
+def _arms(planned: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) -> list[Arm]:
+    arms = [
+        Arm(
+            name=arm.name,
+            title=arm.title,
+            method=arm.method,
+            settings=dict(arm.settings),
+            group=arm.group,
+            runs=tuple(
+                ArmRun(training.seed, training.run, training.steps, training.planned_steps, training.is_finished)
+                for training in arm.trainings
+            ),
+            headline=headlines[arm.name].row.id if arm.name in headlines else None,
+            rollouts_per_problem=_rollouts(arm),
+        )
+        for arm in planned
+    ]
+    if BASE_ARM in headlines:
+        arms.insert(0, Arm(BASE_ARM, "untrained base", None, headline=headlines[BASE_ARM].row.id))
+    return arms
+
+
+def _rollouts(arm: PlannedArm) -> float | None:
+    values = [training.metrics.get("rollouts_per_problem") for training in arm.trainings]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _missing(collected: Collected) -> list[str]:
+    notes = [f"{name} has not begun: it is missing here" for name in collected.waiting]
+    return notes + [f"{name} has no evaluation: run `agon eval {name}`" for name in collected.unmeasured]

@@ -1,0 +1,87 @@
+"""Every arm against its rivals on the same problems: difference, interval, p for the whole family, and what could have been seen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
+
+from agon.comparison.records import PairedTest
+from agon.comparison.rows import BuiltRow
+from agon.stats import Answers, NestedDifference, holm, mcnemar_exact, min_detectable_difference, nested_difference
+
+
+def paired_tests(headlines: Sequence[BuiltRow], rivals: Mapping[str, BuiltRow], *, seed: int) -> list[PairedTest]:
+    """Test every headline row against every rival. `rivals` are rows by the name of their family's rival.
+
+    The tests against one rival are a family: Holm's correction goes over them.
+    """
+    tests: list[PairedTest] = []
+    for name, rival in rivals.items():
+        family = [_test(own, rival, f"against {name}", seed) for own in headlines if own.row.id != rival.row.id]
+        adjusted = holm([test.p for test in family])
+        tests += [replace(test, p_holm=p_holm) for test, p_holm in zip(family, adjusted, strict=True)]
+    return tests
+
+
+def _test(own: BuiltRow, rival: BuiltRow, family: str, seed: int) -> PairedTest:
+    found = nested_difference(rival.answers, own.answers, seed=seed)
+    kind = _kind(own, rival)
+    return PairedTest(
+        first=own.row.id,
+        second=rival.row.id,
+        kind=kind,
+        n=found.n,
+        seeds=(len(own.answers), len(rival.answers)),
+        difference=found.difference,
+        interval=found.interval,
+        p=mcnemar_exact(found.wins, found.losses) if kind == "mcnemar-exact" else found.p,
+        p_holm=1.0,
+        family=family,
+        wins=found.wins,
+        losses=found.losses,
+        min_detectable=_min_detectable(own, rival, found),
+    )
+
+
+def _kind(own: BuiltRow, rival: BuiltRow) -> str:
+    if len(own.answers) > 1 or len(rival.answers) > 1:
+        return "paired-nested-bootstrap"
+    answers = (*own.answers[0].values(), *rival.answers[0].values())
+    return "mcnemar-exact" if all(len(samples) == 1 for samples in answers) else "paired-bootstrap"
+
+
+def _min_detectable(own: BuiltRow, rival: BuiltRow, found: NestedDifference) -> float | None:
+    """Return the smallest difference that these problems and seeds would show, with the spread of seeds that both rows had."""
+    several = [built.answers for built in (own, rival) if len(built.answers) > 1]
+    spread = math.sqrt(sum(seed_variance(answers) for answers in several) / len(several)) if several else 0.0
+    return min_detectable_difference(
+        found.n,
+        found.discordance,
+        num_seeds=min((len(answers) for answers in several), default=1),
+        seed_sd=spread,
+    )
+
+
+def seed_variance(per_seed: Sequence[Answers]) -> float:
+    """Return the variance of a method's true accuracy from run to run: what its runs vary by beyond the chance of their answers.
+
+    The run component of a two-way analysis of variance, max(0, var(run means) - rest / problems), where the rest is what neither a
+    problem's nor a run's mean explains.
+
+    Raises:
+        ValueError: fewer than two runs.
+    """
+    if len(per_seed) < 2:
+        raise ValueError(f"{len(per_seed)} runs: a spread needs two or more")
+    names = sorted(per_seed[0])
+    table: Float[ndarray, "seeds problems"] = np.array([[np.mean(run[name]) for name in names] for run in per_seed])
+    runs = table.mean(axis=1)
+    rest = table - runs[:, None] - table.mean(axis=0) + table.mean()
+    df = (table.shape[0] - 1) * (table.shape[1] - 1)
+    noise = float((rest**2).sum()) / df / table.shape[1] if df else 0.0
+    return max(0.0, float(runs.var(ddof=1)) - noise)

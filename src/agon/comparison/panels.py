@@ -1,0 +1,94 @@
+"""Two panels of few arms: competition x exchange, and initialisations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from agon.comparison.arms import PlannedArm
+from agon.comparison.records import Effect, InitRow, Panel2x2, PanelCell
+from agon.comparison.rows import BuiltRow
+from agon.stats import Answers, Interval, nested_difference
+
+_CELLS = (
+    ("grpo", False, False),
+    ("shared-hidden", True, False),
+    ("cooperative", False, True),
+    ("agon", True, True),
+)
+_INIT_KEYS = ("adapter.init", "adapter.noise_kl")
+
+
+def panel_2x2(headlines: Mapping[str, BuiltRow], *, seed: int) -> Panel2x2 | None:
+    """Return the four arms that differ in competition and in exchange alone; None where none of the last three was measured.
+
+    Without exchange a shared hidden rival's draft pays the bonus: inert where the reward is standardised in the group (ALGORITHMS
+    12.2). Each stands by its own protocol, so that the cells with exchange also spend a second stage's tokens.
+    """
+    if not any(name in headlines for name, *_ in _CELLS[1:]):
+        return None
+    cells = tuple(
+        PanelCell(competition, exchange, name, headlines[name].row.id if name in headlines else None)
+        for name, competition, exchange in _CELLS
+    )
+    if not all(name in headlines for name, *_ in _CELLS):
+        return Panel2x2(cells)
+    plain, competing, exchanging, both = (headlines[name].answers for name, *_ in _CELLS)
+    effects = (
+        _effect("exchange without competition", plain, exchanging, seed),
+        _effect("exchange with competition", competing, both, seed),
+        _effect("competition without exchange", plain, competing, seed),
+        _effect("competition with exchange", exchanging, both, seed),
+        _interaction(plain, competing, exchanging, both, seed),
+    )
+    return Panel2x2(cells, effects)
+
+
+def init_panel(arms: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) -> tuple[InitRow, ...]:
+    """Return the arms that were trained for their initialisation: a matrix's group `init`, or arms named by how adapters start."""
+    return tuple(
+        InitRow(
+            arm=arm.name,
+            title=arm.title,
+            row=headlines[arm.name].row.id if arm.name in headlines else None,
+            settings=arm.settings,
+            distance_first=_mean([training.distances[0] for training in arm.trainings if training.distances]),
+            distance_last=_mean([training.distances[-1] for training in arm.trainings if training.distances]),
+        )
+        for arm in arms
+        if arm.group == "init" or any(key in arm.settings for key in _INIT_KEYS)
+    )
+
+
+def _effect(name: str, before: Sequence[Answers], after: Sequence[Answers], seed: int) -> Effect:
+    found = nested_difference(before, after, seed=seed)
+    return Effect(name, found.difference, found.interval)
+
+
+def _interaction(
+    plain: Sequence[Answers],
+    competing: Sequence[Answers],
+    exchanging: Sequence[Answers],
+    both: Sequence[Answers],
+    seed: int,
+) -> Effect:
+    """Return (both - exchanging) - (competing - plain) = (both + plain) - (competing + exchanging).
+
+    Each bracket is twice the mean of two methods. Their runs are independent, so that the k-th run of one may stand beside the k-th
+    of the other; runs that only one of them has are left out.
+    """
+    found = nested_difference(_together(competing, exchanging), _together(both, plain), seed=seed)
+    low, high = 2 * found.interval.low, 2 * found.interval.high
+    interval = Interval(low, high, found.interval.level, found.interval.kind, found.interval.unit)
+    return Effect("interaction", 2 * found.difference, interval)
+
+
+def _together(first: Sequence[Answers], second: Sequence[Answers]) -> list[Answers]:
+    """Put the runs of two methods side by side, each counting half whatever its number of samples."""
+    return [
+        {name: [*a[name]] * len(b[name]) + [*b[name]] * len(a[name]) for name in a}
+        for a, b in zip(first, second, strict=False)
+    ]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
