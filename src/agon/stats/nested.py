@@ -154,7 +154,7 @@ def _tables(*methods: Sequence[Answers]) -> list[Float[ndarray, "seeds problems"
             )
         if not all(len(samples) for samples in run.values()):
             raise ValueError("a problem has no samples")
-    return [np.array([[float(np.mean(run[name])) for name in names] for run in method]) for method in methods]
+    return [np.array([[sum(run[name]) / len(run[name]) for name in names] for run in method]) for method in methods]
 
 
 def _variance(tables: Sequence[Float[ndarray, "seeds problems"]], means: Float[ndarray, " problems"]) -> _Variance:
