@@ -87,10 +87,33 @@ class Learner:
             DivergedError: a loss or gradient is not finite; no weight has changed by it.
             EngineError: engine and learner disagree by more than `train.max_logprob_gap` on average.
         """
+        return self.update_together(adapter, [samples], step=step, total_steps=total_steps)[0]
+
+    def update_together(
+        self,
+        adapter: str,
+        streams: Sequence[Sequence[Sample]],
+        *,
+        step: int,
+        total_steps: int,
+        position: float | int | None = None,
+    ) -> list[UpdateReport]:
+        """Let `adapter` learn from several streams in the same optimiser steps, and report on each.
+
+        Every token counts the same, whichever stream it is in. `position` is where in the schedule of the learning rate the step
+        stands, in steps; None is `step`.
+
+        Raises:
+            DivergedError, EngineError: as `update`.
+        """
+        samples = [sample for stream in streams for sample in stream]
         _check_samples(samples)
         parts = self._settings.minibatches
-        rate = learning_rate(self._settings, step=step, total_steps=total_steps)
+        rate = learning_rate(self._settings, step=step if position is None else position, total_steps=total_steps)
         tally = Tally(learning_rate=rate)
+        if len(streams) > 1:
+            tally.parts = [Tally(learning_rate=rate) for _ in streams]
+        stream_of = [number for number, stream in enumerate(streams) for _ in stream]
         # Every minibatch takes its share of each group: samples come group by group.
         minibatches = [range(start, len(samples), parts) for start in range(parts)]
         prepared = [self._prepare(samples, indices) for indices in minibatches]
@@ -103,8 +126,8 @@ class Learner:
                 tally.num_skipped_steps += 1
                 continue
             with _dropout_stream(self._pair, stream_seed(self._settings.seed, "dropout", adapter, step)):
-                self._step(adapter, samples, cuts, counts=counts, rate=rate, tally=tally)
-        return tally.report()
+                self._step(adapter, samples, cuts, counts=counts, rate=rate, tally=tally, stream_of=stream_of)
+        return tally.reports()
 
     def state(self) -> dict[str, dict[str, Tensor]]:
         """Return each adapter's optimiser moments and step counts, by name (no copies)."""
@@ -155,6 +178,7 @@ class Learner:
         counts: StepCounts,
         rate: float,
         tally: Tally,
+        stream_of: Sequence[int],
     ) -> None:
         optimizer = self._optimizer(adapter)
         optimizer.zero_grad(set_to_none=True)
@@ -164,7 +188,8 @@ class Learner:
         try:
             with self._runner.training(adapter, num_tokens=largest) as model:
                 for cut in cuts:
-                    loss += self._backward(model, self._lay_out(samples, cut), cut.old_logprobs, counts, tally)
+                    streams = [stream_of[index] for index in cut.chosen]
+                    loss += self._backward(model, self._lay_out(samples, cut), cut.old_logprobs, counts, tally, streams)
                 norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)
                 self._check(adapter, loss, norm, tally)
                 for group in optimizer.param_groups:
@@ -177,7 +202,13 @@ class Learner:
         tally.add_step(loss=float(loss), grad_norm=float(norm))
 
     def _backward(
-        self, model: Any, batch: MicroBatch, old_logprobs: Tensor | None, counts: StepCounts, tally: Tally
+        self,
+        model: Any,
+        batch: MicroBatch,
+        old_logprobs: Tensor | None,
+        counts: StepCounts,
+        tally: Tally,
+        streams: Sequence[int],
     ) -> Tensor:
         out = self._runner.score(model, batch)
         old = out.logprobs.detach() if old_logprobs is None else old_logprobs
@@ -192,7 +223,7 @@ class Learner:
         )
         terms = self._loss.function(tokens, counts, self._clip_low, self._clip_high)
         terms.loss.backward()
-        tally.add_tokens(tokens, batch.behavior_logprobs, out.entropies, terms.is_clipped)
+        tally.add_tokens(tokens, batch.behavior_logprobs, out.entropies, terms.is_clipped, streams=streams)
         return terms.loss.detach()
 
     def _check(self, adapter: str, loss: Tensor, norm: Tensor, tally: Tally) -> None:

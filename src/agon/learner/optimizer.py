@@ -15,14 +15,15 @@ from agon.errors import ModelError
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
-def learning_rate(settings: TrainSettings, *, step: int, total_steps: int) -> float:
+def learning_rate(settings: TrainSettings, *, step: float | int, total_steps: int) -> float:
     """Return the rate of a step counted from 0: up over the warm-up, then down to zero after the last step, or constant.
 
-    No step has rate zero: step s of w warm-up steps has (s + 1)/w of the peak, step s of n after it (n - s)/(n - w).
+    No step has rate zero: step s of w warm-up steps has (s + 1)/w of the peak, step s of n after it (n - s)/(n - w). A step may
+    stand between two of n: where some use up more problems than others, what counts is the share that is used up.
     """
     warmup = math.ceil(settings.warmup_share * total_steps)
     if step < warmup:
-        return settings.learning_rate * (step + 1) / warmup
+        return settings.learning_rate * min(step + 1, warmup) / warmup
     if settings.schedule == "constant":
         return settings.learning_rate
     return settings.learning_rate * max(total_steps - step, 0) / (total_steps - warmup)

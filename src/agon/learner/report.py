@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Bool, Float
@@ -43,7 +43,7 @@ class UpdateReport:
 
 @dataclass(slots=True)
 class Tally:
-    """Sums of one update."""
+    """Sums of one update. With `parts`, one for each of several streams, tokens are summed up by stream as well."""
 
     learning_rate: float
     num_tokens: int = 0
@@ -52,6 +52,7 @@ class Tally:
     num_skipped_steps: int = 0
     losses: list[float] = field(default_factory=list[float])
     grad_norms: list[float] = field(default_factory=list[float])
+    parts: list[Tally] = field(default_factory=list["Tally"])
     _sums: Tensor | None = None
     _gap_max: Tensor | None = None
     _weights: Tensor | None = None
@@ -74,8 +75,13 @@ class Tally:
         behavior_logprobs: Float[Tensor, " tokens"],
         entropies: Float[Tensor, " tokens"],
         is_clipped: Bool[Tensor, " tokens"],
+        *,
+        streams: Sequence[int] = (),
     ) -> None:
-        """Add a micro-batch's tokens, without waiting for the device."""
+        """Add a micro-batch's tokens, without waiting for the device unless there are parts.
+
+        `streams` says for each row which of the parts it belongs to.
+        """
         gap = (tokens.old_logprobs - behavior_logprobs).abs()
         sums = torch.stack([entropies.sum(), gap.sum(), tokens.weights.sum(), is_clipped.sum().float()]).double()
         bins = torch.log2(tokens.lengths.double()).ceil().long()[tokens.rows]
@@ -87,6 +93,10 @@ class Tally:
         self._gap_max = gap.max() if self._gap_max is None else torch.maximum(self._gap_max, gap.max())
         self._weights = weights if self._weights is None else self._weights + weights
         self._tokens = counts if self._tokens is None else self._tokens + counts
+        for number in sorted(set(streams)) if self.parts else ():
+            own = torch.tensor(streams, device=gap.device)[tokens.rows] == number
+            part = _tokens_where(own, tokens)
+            self.parts[number].add_tokens(part, behavior_logprobs[own], entropies[own], is_clipped[own])
 
     @property
     def mean_gap(self) -> float:
@@ -114,11 +124,40 @@ class Tally:
             clip_share=clip_share,
         )
 
+    def reports(self) -> list[UpdateReport]:
+        """Read the sums, one report a stream: means over tokens are over the stream's own, all else is the whole update's."""
+        whole = self.report()
+        own = [part.report() for part in self.parts]
+        return [
+            replace(
+                whole,
+                num_tokens_learned=part.num_tokens_learned,
+                entropy=part.entropy,
+                logprob_gap_mean=part.logprob_gap_mean,
+                logprob_gap_max=part.logprob_gap_max,
+                importance_mean=part.importance_mean,
+                importance_by_length=part.importance_by_length,
+                clip_share=part.clip_share,
+            )
+            for part in own
+        ] or [whole]
+
     def _by_length(self) -> dict[str, float]:
         if self._weights is None or self._tokens is None:
             return {}
         pairs: Sequence[tuple[float, float]] = list(zip(self._weights.tolist(), self._tokens.tolist(), strict=True))
         return {str(2**bin_): total / count for bin_, (total, count) in enumerate(pairs) if count}
+
+
+def _tokens_where(own: Bool[Tensor, " tokens"], tokens: ScoredTokens) -> ScoredTokens:
+    return ScoredTokens(
+        logprobs=tokens.logprobs[own],
+        old_logprobs=tokens.old_logprobs[own],
+        weights=tokens.weights[own],
+        advantages=tokens.advantages[own],
+        rows=tokens.rows[own],
+        lengths=tokens.lengths,
+    )
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -336,6 +336,50 @@ def test_a_minibatch_without_a_signal_is_skipped_alone(make_pair, make_learner, 
     assert (report.num_steps, report.num_skipped_steps) == (1, 1)
 
 
+def test_streams_of_one_adapter_are_one_update_and_are_reported_each_on_its_own(
+    make_pair, make_learner, make_samples, monkeypatch
+):
+    drafts, challenges = make_samples(8, seed=1), make_samples(4, seed=2)
+    options = {"importance_cap": 2.0, "tokens_per_microbatch": 60}
+    _, expected = own_gradients(make_learner(make_pair(), **options), "A", [*drafts, *challenges], monkeypatch)
+    monkeypatch.undo()
+    pair = make_pair()
+    reports = make_learner(pair, **options).update_together("A", [drafts, challenges], step=0, total_steps=10)
+    together = make_pair()
+    whole = make_learner(together, **options).update("A", [*drafts, *challenges], step=0, total_steps=10)
+    assert (pair.version("A"), pair.fingerprint("A")) == (1, together.fingerprint("A"))
+    norm = torch.stack([gradient.norm() for gradient in expected]).norm().item()
+    for report, stream in zip(reports, (drafts, challenges), strict=True):
+        # What is a mean over tokens is what the stream gives alone, from the weights before the update.
+        alone = make_learner(make_pair(), **options).update("A", stream, step=0, total_steps=10)
+        assert report.num_tokens_learned == alone.num_tokens_learned == sum(len(s.completion_ids) for s in stream)
+        for field in ("entropy", "logprob_gap_mean", "logprob_gap_max", "importance_mean", "clip_share"):
+            assert getattr(report, field) == pytest.approx(getattr(alone, field), rel=1e-4), field
+        assert report.importance_by_length == pytest.approx(alone.importance_by_length, rel=1e-4)
+        # The step is one.
+        assert (report.num_steps, report.num_sequences, report.loss) == (1, 12, whole.loss)
+        assert report.grad_norm == pytest.approx(norm, rel=1e-4)
+    assert reports[0].entropy != reports[1].entropy
+
+
+def test_an_update_between_two_steps_of_the_schedule_has_a_rate_between_theirs(make_pair, make_learner, make_samples):
+    learner = make_learner(make_pair(), learning_rate=1.0, warmup_share=0.0)
+    rate = [
+        learner.update_together("A", [make_samples(2)], step=1, total_steps=10, position=position)[0].learning_rate
+        for position in (None, 1.0, 2.5)
+    ]
+    # (10 - 1)/10, the same, (10 - 2.5)/10
+    assert rate == pytest.approx([0.9, 0.9, 0.75])
+
+
+def test_an_update_without_samples_moves_nothing(make_pair, make_learner):
+    pair = make_pair()
+    before = pair.fingerprint("A")
+    (report,) = make_learner(pair, minibatches=4).update_together("A", [[]], step=0, total_steps=1)
+    assert (report.num_steps, report.num_tokens_learned, report.entropy) == (0, 0, None)
+    assert (pair.fingerprint("A"), pair.version("A")) == (before, 0)
+
+
 def test_importance_is_reported_by_length(make_pair, make_learner):
     pair = make_pair()
     samples = [Sample((1,), (3,) * n, (0.0,) * n, 1.0) for n in (4, 9, 30)]
