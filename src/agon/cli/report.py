@@ -1,9 +1,12 @@
-"""`agon report`: one HTML file from run folders."""
+"""`agon report`: one HTML file from run folders, with a comparison where there are several."""
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from agon.cli.common import Subcommands, text
 
@@ -13,14 +16,24 @@ def add_parser(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "report",
         help="write one HTML file from run folders",
-        description="Write one self-contained HTML file from run folders.",
+        description="Write one self-contained HTML file from run folders. Several runs are compared as `agon compare` does it.",
     )
     parser.add_argument(
-        "runs", nargs="+", type=text, metavar="RUN", help="run folders, or a quickstart's parent folder"
+        "runs", nargs="+", type=text, metavar="RUN", help="run folders, a matrix, or a quickstart's parent folder"
     )
     parser.add_argument(
         "--out", type=text, metavar="FILE", help="the HTML file (default: report.html in the first folder)"
     )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        type=text,
+        metavar="ARM",
+        help="the rival that every arm is tested against; repeat for several (default: as in `agon compare`)",
+    )
+    parser.add_argument("--task", type=text, metavar="NAME", help="compare evaluations of this task, of several")
+    parser.add_argument("--split", choices=("test", "dev"), help="compare evaluations on this split (default: test)")
     parser.set_defaults(run=report)
 
 
@@ -30,6 +43,33 @@ def report(options: Namespace) -> int:
 
     runs = [Path(run) for run in options.runs]
     out = Path(options.out) if options.out else runs[0] / "report.html"
-    write_report(runs, out)
+    write_report(runs, out, comparison=_comparison(options, runs))
     print(f"report: {out}")
     return 0
+
+
+def _comparison(options: Namespace, paths: list[Path]) -> Mapping[str, Any] | None:
+    """Compare the runs where there are several. Runs that cannot be compared still have a page, which says so here.
+
+    Raises:
+        AgonError: how to compare was said, and it cannot be done so; or a path is no run folder.
+    """
+    from agon.errors import AgonError, ConfigError
+    from agon.runs import child_runs
+
+    is_asked = bool(options.against or options.task or options.split)
+    if len({run.resolve() for path in paths for run in child_runs(path)}) < 2:
+        if is_asked:
+            raise ConfigError(
+                "--against, --task and --split choose what is compared, but there is one run: give several"
+            )
+        return None
+    from agon.comparison.compare import compare
+
+    try:
+        return compare(paths, against=options.against, task=options.task, split=options.split).to_json()
+    except AgonError as error:
+        if is_asked:
+            raise
+        print(f"agon: the report compares nothing: {error}", file=sys.stderr)
+        return None

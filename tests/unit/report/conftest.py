@@ -88,6 +88,10 @@ def evaluation_of(label, matches, *, protocol, method, direction=None, **more):
         "protocol": protocol,
         "direction": direction,
         "method": method,
+        "players": {
+            "drafters": [draft.adapter for draft in matches[0].drafts],
+            "challenger": (matches[0].challenge.adapter or "base") if has_challenge else None,
+        },
         "split": "test",
         "n": len(matches),
         "samples": 1,
