@@ -20,6 +20,7 @@ IntervalKind = Literal["clopper-pearson", "cluster-bootstrap", "nested-bootstrap
 DEFAULT_LEVEL = 0.95
 DEFAULT_RESAMPLES = 10_000
 _NUMBERS_AT_ONCE = 4_000_000
+_BLOCK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,13 @@ def bootstrap_limits(
     The same `rng` draws the same problems for every table of that many, so that many intervals cost one drawing.
     """
     num_problems = len(sums)
-    rows_at_once = max(1, _NUMBERS_AT_ONCE // num_problems)
+    blocks_at_once = max(1, _NUMBERS_AT_ONCE // (_BLOCK * num_problems))
     stream = int(rng.integers(2**63))
     means: list[np.ndarray] = []
-    for start in range(0, num_resamples, rows_at_once):
-        drawn = _draw(stream, start, min(rows_at_once, num_resamples - start), num_problems)
+    num_blocks = -(-num_resamples // _BLOCK)
+    for start in range(0, num_blocks, blocks_at_once):
+        drawn = _draw(stream, start, min(blocks_at_once, num_blocks - start), num_problems)
+        drawn = drawn[: num_resamples - start * _BLOCK]
         means.append((drawn @ sums) / (drawn @ counts))
     tail = _expanded_tail(num_problems, level)
     low, high = np.quantile(np.concatenate(means), [tail, 1.0 - tail])
@@ -115,13 +118,16 @@ def bootstrap_limits(
 
 
 @lru_cache(maxsize=2)
-def _draw(stream: int, start: int, num_rows: int, num_problems: int) -> Float[ndarray, "resamples problems"]:
-    """Return how often each problem is in each resample."""
-    rng = numpy_rng(stream, "resamples", start)
-    drawn = rng.integers(num_problems, size=(num_rows, num_problems))
-    drawn += np.arange(num_rows)[:, None] * num_problems
-    counts = np.bincount(drawn.ravel(), minlength=num_rows * num_problems)
-    return counts.reshape(num_rows, num_problems).astype(float)
+def _draw(stream: int, start: int, num_blocks: int, num_problems: int) -> Float[ndarray, "resamples problems"]:
+    """Return how often each problem is in each resample of some blocks; a block's draws depend on its number alone."""
+    blocks = [
+        numpy_rng(stream, "resamples", block).integers(num_problems, size=(_BLOCK, num_problems))
+        for block in range(start, start + num_blocks)
+    ]
+    drawn = np.concatenate(blocks)
+    drawn += np.arange(len(drawn))[:, None] * num_problems
+    counts = np.bincount(drawn.ravel(), minlength=drawn.size)
+    return counts.reshape(drawn.shape).astype(float)
 
 
 def _expanded_tail(num_problems: int, level: float) -> float:
