@@ -79,7 +79,9 @@ def seed_variance(per_seed: Sequence[Answers]) -> float:
     if len(per_seed) < 2:
         raise ValueError(f"{len(per_seed)} runs: a spread needs two or more")
     names = sorted(per_seed[0])
-    table: Float[ndarray, "seeds problems"] = np.array([[np.mean(run[name]) for name in names] for run in per_seed])
+    table: Float[ndarray, "seeds problems"] = np.array(
+        [[sum(run[name]) / len(run[name]) for name in names] for run in per_seed]
+    )
     runs = table.mean(axis=1)
     rest = table - runs[:, None] - table.mean(axis=0) + table.mean()
     df = (table.shape[0] - 1) * (table.shape[1] - 1)

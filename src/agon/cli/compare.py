@@ -1,0 +1,67 @@
+"""`agon compare`: runs side by side, with paired tests."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+
+from agon.cli.common import Subcommands, add_json, print_json, text
+from agon.records import PROTOCOLS
+
+
+def add_parser(subcommands: Subcommands) -> None:
+    """Add the command."""
+    parser = subcommands.add_parser(
+        "compare",
+        help="compare runs on the same problems: one table and paired tests",
+        description=(
+            "Compare runs, parents of runs (a quickstart) or matrices (`agon ablate`) by their evaluations: accuracy over seeds with "
+            "intervals, tokens of every stage, and every arm against its rivals on the same problems."
+        ),
+    )
+    parser.add_argument("runs", nargs="+", type=text, metavar="RUN", help="run folders, parents of runs, or matrices")
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        type=text,
+        metavar="ARM",
+        help="the arm (or row, ARM:PROTOCOL:WHO) to test every other against; repeat for several "
+        "(default: cooperative and grpo-doubled-cap where they are there, else the first)",
+    )
+    parser.add_argument(
+        "--protocol",
+        action="append",
+        default=[],
+        choices=PROTOCOLS,
+        metavar="PROTOCOL",
+        help=f"compare in this protocol only; repeat for several ({', '.join(PROTOCOLS)})",
+    )
+    parser.add_argument("--task", type=text, metavar="NAME", help="evaluations of this task, where there are several")
+    parser.add_argument("--split", choices=("test", "dev"), help="evaluations on this split (default: test)")
+    add_json(parser)
+    parser.add_argument("--out", type=text, metavar="FILE", help="write the comparison as JSON into a file as well")
+    parser.set_defaults(run=compare)
+
+
+def compare(options: Namespace) -> int:
+    """`agon compare`."""
+    from agon.comparison.compare import compare as compare_runs
+    from agon.runs.manifest import write_json
+
+    comparison = compare_runs(
+        [Path(run) for run in options.runs],
+        against=options.against,
+        protocols=options.protocol,
+        task=options.task,
+        split=options.split,
+    )
+    if options.out is not None:
+        write_json(Path(options.out), comparison.to_json())
+    if options.json:
+        print_json(comparison.to_json())
+        return 0
+    from agon.cli.comparison import print_comparison
+
+    print_comparison(comparison)
+    return 0
