@@ -44,9 +44,8 @@ def kimi_terms(is_correct: Sequence[bool], num_tokens: Sequence[int]) -> tuple[f
 def lead_terms(is_correct: Sequence[bool], num_tokens: Sequence[int], *, alpha: float) -> tuple[float, ...]:
     """Return exp(-alpha z) for right completions, z their length standardised among the right ones, and -1 for wrong ones.
 
-    The deviation is the population's; z is 0 where the right ones are equally long, or one. That a wrong answer costs 1 is as we
-    read the paper ("an explicit penalty").
-    Paper: GRPO-LEAD, arXiv:2504.09696 (alpha 0.05).
+    The deviation is the population's; z is 0 where the right ones are equally long, or one.
+    Paper: GRPO-LEAD, arXiv:2504.09696 (alpha 0.05). The further point that its released code takes off for repetition is left out.
     """
     lengths = [length for length, right in zip(num_tokens, is_correct, strict=True) if right]
     mean = statistics.fmean(lengths) if lengths else 0.0
