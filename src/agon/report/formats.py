@@ -53,5 +53,5 @@ def duration(seconds: float | None) -> str:
 def p_value(value: float) -> str:
     """Write a p-value with two figures, small ones as a bound."""
     if value < 0.0001:
-        return "< .0001"
+        return "< 0.0001"
     return f"{value:.2g}" if value < 0.995 else "1"

@@ -128,7 +128,7 @@ def way_of(row: Node) -> str:
         "b": "B",
         "base": "",
         "chosen": "chosen direction",
-        "mean": "mean of both directions" if row["direction"] == "mean" else "mean of A and B",
+        "mean": "both directions" if row["direction"] == "mean" else "A and B",
     }.get(row["who"], str(row["who"]))
 
 

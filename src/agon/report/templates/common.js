@@ -65,9 +65,13 @@ function swatch(style) {
   return box;
 }
 
-// Put a chart's tip beside the place that is pointed at (`share` of the canvas' width).
+// Put a chart's tip beside the place that is pointed at (`share` of the canvas' width); below the chart where there is no room.
 function placeTip(tip, { canvas, figure, share }) {
   const [inner, outer] = [canvas.getBoundingClientRect(), figure.getBoundingClientRect()];
+  if (figure.clientWidth < 480 && tip.offsetWidth > figure.clientWidth / 2 - 20) {
+    Object.assign(tip.style, { top: `${inner.bottom - outer.top + 4}px`, left: "8px", right: "auto" });
+    return;
+  }
   const place = share * inner.width + inner.left - outer.left;
   tip.style.top = `${inner.top - outer.top + 8}px`;
   const onRight = place < figure.clientWidth / 2;

@@ -26,9 +26,9 @@
   }
 
   // Names stand where they cover no point and no other name; a name without room is left to the tip.
-  function placeNames(placed, lines, width, height) {
+  function placeNames(placed, lines, { left, width, height }) {
     const taken = [...lines, ...placed.map(({ x, y }) => ({ left: x - 5, right: x + 5, top: y - 5, bottom: y + 5 }))];
-    const clash = (box) => box.left < 0 || box.right > width || box.top < 2 || box.bottom > height || taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
+    const clash = (box) => box.left < left || box.right > width || box.top < 2 || box.bottom > height || taken.some((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom);
     const rank = ({ point }) => 2 * frontOf(point) + point.key + point.accuracy;
     const wanted = placed.filter(({ point }) => frontOf(point) || point.key || !state.every).sort((a, b) => rank(b) - rank(a));
     for (const { point, x, y } of wanted) {
@@ -86,7 +86,7 @@
     if (front.length) canvas.append(svg("path", { class: "front-line", d: `${steps}H${width - right}` }));
     drawn = shown.map((point) => ({ point, x: x(point[state.cost]), y: y(point.accuracy) }));
     for (const item of drawn) canvas.append(mark(item.point.group, { x: item.x, y: item.y, size: 4.5, hollow: item.point.rival }));
-    placeNames(drawn, frontBoxes(front, x, y, width - right), width - 2, height - bottom);
+    placeNames(drawn, frontBoxes(front, x, y, width - right), { left, width: width - 2, height: height - bottom });
     const ring = svg("g", { visibility: "hidden" });
     canvas.append(ring);
     Object.assign(drawn, { ring, y });
