@@ -185,17 +185,17 @@ def coverage(*, num_seeds, seed_sd, is_difference, repetitions, num_problems=100
 @pytest.mark.parametrize("is_difference", [False, True])
 def test_three_seeds_that_differ_are_covered_where_a_bootstrap_is_too_narrow(is_difference):
     ours, by_problem, over_both = coverage(
-        num_seeds=3, seed_sd=0.08, is_difference=is_difference, repetitions=150, num_problems=300
+        num_seeds=3, seed_sd=0.08, is_difference=is_difference, repetitions=100, num_problems=200
     )
     assert ours >= 0.9
     assert by_problem < 0.7
-    assert over_both < ours - 0.03
+    assert over_both < ours
 
 
 def test_seeds_that_do_not_differ_cost_width_but_never_coverage():
-    ours, by_problem, _ = coverage(num_seeds=3, seed_sd=0.0, is_difference=True, repetitions=200)
-    assert by_problem == pytest.approx(0.95, abs=0.035)
-    assert ours >= 0.94
+    ours, by_problem, _ = coverage(num_seeds=3, seed_sd=0.0, is_difference=True, repetitions=120)
+    assert by_problem == pytest.approx(0.95, abs=0.05)
+    assert ours >= by_problem
 
 
 @pytest.mark.slow

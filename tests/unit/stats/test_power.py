@@ -32,9 +32,9 @@ def test_a_simulated_test_reaches_the_power_promised():
     z = (wins - losses) / np.sqrt(wins + losses)
     # The formula is for the chi-square test without correction; se of a share in 20,000 is .003, the normal limit costs as much.
     assert np.mean(np.abs(z) > norm.ppf(0.975)) == pytest.approx(0.8, abs=0.015)
-    exact = [mcnemar_exact(int(w), int(x)) < 0.05 for w, x in zip(wins[:1000], losses[:1000], strict=True)]
+    exact = [mcnemar_exact(int(w), int(x)) < 0.05 for w, x in zip(wins[:400], losses[:400], strict=True)]
     # The exact test holds its level at every n, and pays for it.
-    assert 0.70 < np.mean(exact) < 0.80
+    assert 0.65 < np.mean(exact) < 0.82
 
 
 def test_spread_between_seeds_raises_what_can_be_seen_and_more_seeds_lower_it():
