@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 
 from agon.errors import ConfigError
+from agon.methods.base import BaseMethod
 from agon.records import PROTOCOLS, Direction, Doubt, Lineup, Reading
 
 # How many drafts a match has at least, where a user may ask for more.
@@ -64,6 +65,20 @@ def lineup_for(
         doubt=(doubt or "likelihood") if protocol == "selective" else None,
         threshold=threshold if protocol == "selective" else 0.0,
     )
+
+
+def trained_protocol(method: BaseMethod) -> str:
+    """Return the protocol in which a method's adapters were trained: what is deployed is what was trained.
+
+    A cascade, with the answer shown if it was in training; a self-cascade of one adapter that also challenges; a single answer.
+    What opponents are hidden or shared for is a matter of training alone.
+    """
+    lineup = method.lineup(0)
+    if not lineup.has_challenge:
+        return "single"
+    if lineup.shows_answer:
+        return "answer-visible"
+    return "cascade" if len(method.adapters) == 2 else "self-cascade"
 
 
 def _num_drafts(protocol: str, asked: int | None, doubt: Doubt | None) -> int:

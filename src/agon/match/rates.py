@@ -1,4 +1,4 @@
-"""What an exchange did to the answers, counted over matches with a draft and a challenge."""
+"""What an exchange did to the answers, counted over the matches that were challenged."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class ExchangeRates:
     """Shares over matches; None where there was nothing to take a share of.
 
     conversion: P(challenge right | every draft wrong). regression: P(challenge wrong | a draft right). copy: P(a draft's answer
-    repeated | every draft wrong, one answered). leak: summaries in which the withheld answer can still be read. empty: summaries
-    replaced by the stand-in. withheld_mean: spans taken out of a summary.
+    repeated | every draft wrong, one answered). leak: summaries in which the draft's answer can be read, although
+    it was withheld (or because it was shown). empty: summaries replaced by the stand-in. withheld_mean: spans taken out of a summary.
+    What was not challenged, in a selective cascade, counts in none; where drafts are hidden there are no summaries.
     """
 
     conversion: float | None

@@ -49,6 +49,19 @@ def test_of_several_drafts_one_right_one_makes_the_match_a_right_draft():
     assert (rates.conversion, rates.regression, rates.copy) == (None, 1.0, None)
 
 
+def test_drafts_that_nobody_challenged_are_counted_in_no_rate():
+    alone = [Match(PROBLEM, 0, (_attempt("drafter", outcome, "3"),)) for outcome in ("wrong", "correct")]
+    rates = exchange_rates([*alone, _match(("wrong", "3"), ("correct", "2")), _match(("wrong", "3"), ("wrong", "4"))])
+    assert (rates.conversion, rates.regression, rates.copy) == (0.5, None, 0.0)
+
+
+def test_a_hidden_draft_has_no_summary_to_leak_from():
+    hidden = Match(PROBLEM, 0, (_attempt("drafter", "wrong", "3"),), (), _attempt("challenger", "wrong", "3"))
+    rates = exchange_rates([hidden])
+    # that the answers agree is then chance: the null of a copy rate
+    assert (rates.conversion, rates.copy, rates.leak, rates.empty) == (0.0, 1.0, None, None)
+
+
 def test_matches_without_a_challenge_have_no_rates():
     rates = exchange_rates([Match(PROBLEM, 0, (_attempt("drafter", "correct", "2"),))])
     assert (rates.conversion, rates.regression, rates.copy, rates.leak) == (None, None, None, None)

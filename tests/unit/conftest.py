@@ -1,3 +1,5 @@
+"""A match without a model: a scripted engine, bare prompts, a checker that compares texts."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
