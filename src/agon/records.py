@@ -22,6 +22,7 @@ Doubt = Literal["likelihood", "agreement"]
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
 ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed", "code")
 DIRECTIONS: tuple[Direction, ...] = ("a-b", "b-a")
+DOUBTS: tuple[Doubt, ...] = ("likelihood", "agreement")
 ADAPTERS = ("A", "B")
 
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
@@ -256,6 +257,7 @@ __all__ = [
     "ANSWER_STYLES",
     "CODE_TASKS",
     "DIRECTIONS",
+    "DOUBTS",
     "METHODS",
     "NAMED_TASKS",
     "OUTCOMES",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+import math
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from agon.cli.common import (
     QUICKSTART,
@@ -20,7 +21,7 @@ from agon.cli.common import (
     text,
 )
 from agon.errors import ConfigError, RunError
-from agon.records import CODE_TASKS, PROTOCOLS
+from agon.records import CODE_TASKS, DOUBTS, PROTOCOLS
 
 if TYPE_CHECKING:
     from agon.evaluation.load import Opened
@@ -41,7 +42,7 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--task", type=text, metavar="NAME|PATH", help="another task than the run's: a name, or a data file"
     )
-    parser.add_argument("--protocol", choices=PROTOCOLS, help="default: cascade for a trained pair, single otherwise")
+    parser.add_argument("--protocol", choices=PROTOCOLS, help="default: as it was trained; single for a base")
     parser.add_argument(
         "--direction",
         choices=("a-b", "b-a", "dev"),
@@ -49,7 +50,23 @@ def add_parser(subcommands: Subcommands) -> None:
         help="who drafts; dev chooses on the development split",
     )
     parser.add_argument("--adapter", choices=("a", "b", "base"), default=None, help="the one player (default: a)")
-    parser.add_argument("--drafts", type=int, default=None, metavar="K", help="drafts of moa (1) and majority (2)")
+    parser.add_argument(
+        "--drafts", type=int, metavar="K", help="drafts of moa (1), majority (2) and selective (1, by agreement 2)"
+    )
+    parser.add_argument(
+        "--layers", type=int, metavar="L", help="layers of drafts of moa (1); each reads the one before"
+    )
+    parser.add_argument(
+        "--doubt",
+        choices=DOUBTS,
+        help="what selective goes by: the draft's likelihood (default), or agreement of drafts",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=_threshold,
+        metavar="dev|NUMBER",
+        help="selective challenges drafts below it: nats a token, or a share; dev (default) chooses on the development split",
+    )
     parser.add_argument("--samples", type=int, default=None, metavar="K", help="samples per problem")
     parser.add_argument("--split", choices=("test", "dev"), default="test", help="which problems (default: test)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
@@ -75,6 +92,9 @@ def evaluate(options: Namespace) -> int:
         num_drafts=options.drafts,
         split=options.split,
         label=options.label,
+        layers=options.layers,
+        doubt=options.doubt,
+        threshold=options.threshold,
     )
     run, opened = _open_subject(options, wish)
     if run is None and options.label is not None:
@@ -85,12 +105,25 @@ def evaluate(options: Namespace) -> int:
         evaluated = measure(opened, wish, progress=progress.update)
     if run is not None:
         flat = [match for of_problem in evaluated.matches for match in of_problem]
-        write_evaluation(run, evaluated.result["label"], evaluated.result, flat)
+        write_evaluation(run, evaluated.result["label"], evaluated.stored, flat)
     if options.json:
+        # Without its latency, so that the same measurement prints the same document.
         print_json(evaluated.result)
     else:
-        print_evaluation(evaluated.result)
+        print_evaluation(evaluated.stored)
     return 0
+
+
+def _threshold(value: str) -> float | Literal["dev"]:
+    if value == "dev":
+        return "dev"
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise ArgumentTypeError(f"{value!r} is neither dev nor a number")
+    return number
 
 
 def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:

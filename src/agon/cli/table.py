@@ -60,6 +60,13 @@ def print_evaluation(row: Mapping[str, Any]) -> None:
         f"samples={row['samples']}, evaluation seed {row['seed']})",
         "  mean tokens: " + ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in row["tokens"].items()),
     ]
+    if "latency_s" in row:
+        lines.append(f"  {row['latency_s']:.4g} s of sampling a match, in batches")
+    if row["lineup"]["doubt"] is not None:
+        lines.append(
+            f"  challenged {_share(row['challenged_share'])}: where the {row['lineup']['doubt']} of the draft is below "
+            f"{float(row['lineup']['threshold']):.4g}"
+        )
     if len(row["pass_at_k"]) > 1:
         lines.append("  " + ", ".join(f"pass@{k} {value:.3f}" for k, value in row["pass_at_k"].items()))
     if row["players"]["challenger"] is not None:

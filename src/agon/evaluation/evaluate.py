@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agon.config import EvaluationSettings
-from agon.errors import DataError
-from agon.evaluation.conditional import blind_second_rate, rate_intervals
+from agon.evaluation.batches import Progress, play_all, require_problems
+from agon.evaluation.conditional import blind_second_rate, rate_intervals, where_wrong
+from agon.evaluation.ledger import token_ledger
 from agon.match.lineups import lineup_for
-from agon.match.play import Sampling, play
+from agon.match.play import Sampling
 from agon.match.rates import exchange_rates
 from agon.match.session import Session
 from agon.records import DIRECTIONS, Direction, Lineup, Match, Problem
 from agon.stats.intervals import accuracy_interval
 from agon.stats.passk import pass_at_k
 
-Progress = Callable[[int, int], None]
-
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured, as the result file names it."""
+    """What is measured, as the result file names it. `dev_accuracy` is that of what was chosen on the development problems."""
 
     label: str
     task: str
@@ -34,18 +34,31 @@ class Subject:
     method: str | None = None
     title: str | None = None
     notes: tuple[str, ...] = ()
+    dev_accuracy: float | None = None
 
 
 class Evaluated(NamedTuple):
-    """An evaluation as JSON (see `docs/structure.md`), and the matches it was counted from, one a problem and sample."""
+    """An evaluation as JSON (see `docs/structure.md`), and the matches it was counted from, one a problem and sample.
+
+    `latency_s` is what the engine took for a match, played in batches: a throughput, not the time that one waits for an answer. It stands
+    beside the result, which repeats itself to the byte.
+
+    Units: seconds.
+    """
 
     result: dict[str, Any]
     matches: list[list[Match]]
+    latency_s: float
 
     @property
     def accuracy(self) -> float:
         """Mean correctness over problems and samples."""
         return self.result["accuracy"]
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """The result as it is filed: with its latency."""
+        return {**self.result, "latency_s": self.latency_s}
 
 
 def evaluate(
@@ -61,24 +74,33 @@ def evaluate(
 
     A match whose final check failed by the checker's own fault is counted wrong and reported under `outcomes.error`, never left
     out. Beside a challenge's conversion rate stands the blind second pass: how often the challenger's adapter, without reading
-    anything, solves the problems whose draft was wrong.
+    anything, solves the problems whose draft was wrong and challenged.
 
     Raises:
-        DataError: there are no problems.
+        DataError: there are no problems, or too few for placebos.
         VerifierError: too large a share of the checks failed.
     """
     require_problems(problems, task=subject.task, split=subject.split)
-    lineup = subject.lineup
-    matches = _play_all(
-        session, problems, lineup, settings=settings, sampling=sampling, stream="evaluate", progress=progress
-    )
+    lineup, before = subject.lineup, session.sampling_seconds
+    matches = play_all(session, problems, lineup, settings=settings, sampling=sampling, progress=progress)
+    latency_s = (session.sampling_seconds - before) / (len(problems) * settings.samples)
     result = _counted(problems, matches, subject, settings=settings, sampling=sampling)
     if lineup.has_challenge:
+        # Only where something is counted: a problem draws the same whatever else is played.
+        numbers = where_wrong(matches)
         alone = Lineup(drafters=(lineup.challenger,))
-        blind = _play_all(session, problems, alone, settings=settings, sampling=sampling, stream="blind")
-        result["blind_second"] = blind_second_rate(matches, blind)
-        result["intervals"] = rate_intervals(matches, blind, seed=settings.seed)
-    return Evaluated(result, matches)
+        blind = play_all(
+            session,
+            [problems[number] for number in numbers],
+            alone,
+            settings=settings,
+            sampling=sampling,
+            stream="blind",
+        )
+        beside = [matches[number] for number in numbers]
+        result["blind_second"] = blind_second_rate(beside, blind)
+        result["intervals"] = rate_intervals(matches, beside, blind, seed=settings.seed)
+    return Evaluated(result, matches, latency_s)
 
 
 def choose_direction(
@@ -97,9 +119,7 @@ def choose_direction(
         DataError: there are no development problems.
     """
     scores = direction_scores(session, problems, task=task, settings=settings, sampling=sampling)
-    chosen = better_direction(scores)
-    both = ", ".join(f"{direction} {score:.3f}" for direction, score in scores.items())
-    return chosen, f"direction {chosen} chosen on {len(problems)} development problems ({both})"
+    return better_direction(scores), direction_note(scores, num_problems=len(problems))
 
 
 def direction_scores(
@@ -109,8 +129,9 @@ def direction_scores(
     task: str,
     settings: EvaluationSettings,
     sampling: Sampling,
+    lineups: Mapping[Direction, Lineup] | None = None,
 ) -> dict[Direction, float]:
-    """Return the accuracy of a cascade in each direction on the development problems.
+    """Return the accuracy in each direction on the development problems, of a cascade or of other line-ups.
 
     Raises:
         DataError: there are no development problems.
@@ -118,8 +139,8 @@ def direction_scores(
     require_problems(problems, task=task, split="dev")
     scores: dict[Direction, float] = {}
     for direction in DIRECTIONS:
-        lineup = lineup_for("cascade", direction=direction)
-        played = _play_all(session, problems, lineup, settings=settings, sampling=sampling, stream="evaluate")
+        lineup = lineup_for("cascade", direction=direction) if lineups is None else lineups[direction]
+        played = play_all(session, problems, lineup, settings=settings, sampling=sampling)
         scores[direction] = _mean([float(match.final.is_correct) for of_problem in played for match in of_problem])
     return scores
 
@@ -129,20 +150,10 @@ def better_direction(scores: Mapping[Direction, float]) -> Direction:
     return "b-a" if scores["b-a"] > scores["a-b"] else "a-b"
 
 
-def token_ledger(matches: Sequence[Match]) -> dict[str, float]:
-    """Return mean tokens of each stage a match: generated, read by the challenger from summaries, and prefilled in all.
-
-    `total` counts every generated token of every stage, `prefill_total` every prompt token beside it.
-    """
-    drafts = _mean([sum(draft.completion.num_tokens for draft in match.drafts) for match in matches])
-    challenge = _mean([0 if match.challenge is None else match.challenge.completion.num_tokens for match in matches])
-    return {
-        "draft": drafts,
-        "summary_prefill": _mean([sum(summary.num_tokens for summary in match.summaries) for match in matches]),
-        "challenge": challenge,
-        "total": drafts + challenge,
-        "prefill_total": _mean([sum(len(part.prompt.token_ids) for part in match.attempts) for match in matches]),
-    }
+def direction_note(scores: Mapping[Direction, float], *, num_problems: int) -> str:
+    """Say which direction was chosen, and on what."""
+    both = ", ".join(f"{direction} {score:.3f}" for direction, score in scores.items())
+    return f"direction {better_direction(scores)} chosen on {num_problems} development problems ({both})"
 
 
 def _counted(
@@ -164,6 +175,7 @@ def _counted(
         "accuracy": _mean([float(value) for of_problem in correct for value in of_problem]),
         "interval": accuracy_interval(correct, seed=settings.seed).to_json(),
         "tokens": token_ledger(flat),
+        "challenged_share": _mean([float(match.challenge is not None) for match in flat]),
         "conversion": rates.conversion,
         "regression": rates.regression,
         "copy_rate": rates.copy,
@@ -191,43 +203,26 @@ def _described(subject: Subject) -> dict[str, Any]:
         "direction": subject.direction,
         "method": subject.method,
         "players": {"drafters": list(subject.lineup.drafters), "challenger": _challenger_name(subject.lineup)},
+        "lineup": _lineup_json(subject.lineup),
         "split": subject.split,
+        "dev_accuracy": subject.dev_accuracy,
+    }
+
+
+def _lineup_json(lineup: Lineup) -> dict[str, Any]:
+    """How the players play. JSON has no infinity: such a threshold is the text `inf` or `-inf`."""
+    threshold = lineup.threshold if math.isfinite(lineup.threshold) else str(lineup.threshold)
+    return {
+        "reads": lineup.reads if lineup.has_challenge else None,
+        "shows_answer": lineup.shows_answer,
+        "layers": lineup.layers,
+        "doubt": lineup.doubt,
+        "threshold": None if lineup.doubt is None else threshold,
     }
 
 
 def _truncated_share(matches: Sequence[Match]) -> float:
     return _mean([float(attempt.completion.is_truncated) for match in matches for attempt in match.attempts])
-
-
-def require_problems(problems: Sequence[Problem], *, task: str, split: str) -> None:
-    """Check that a split has problems.
-
-    Raises:
-        DataError: it has none.
-    """
-    if not problems:
-        raise DataError(f"the {split} split of {task} is empty: nothing to evaluate; raise task.{split}_share")
-
-
-def _play_all(
-    session: Session,
-    problems: Sequence[Problem],
-    lineup: Lineup,
-    *,
-    settings: EvaluationSettings,
-    sampling: Sampling,
-    stream: str,
-    progress: Progress | None = None,
-) -> list[list[Match]]:
-    matches: list[list[Match]] = []
-    for start in range(0, len(problems), settings.problems_per_batch):
-        batch = problems[start : start + settings.problems_per_batch]
-        matches += play(
-            session, batch, lineup, samples=settings.samples, sampling=sampling, seed=settings.seed, stream=(stream,)
-        )
-        if progress is not None:
-            progress(len(matches), len(problems))
-    return matches
 
 
 def _pass_at_k(correct: Sequence[Sequence[bool]]) -> dict[str, float]:

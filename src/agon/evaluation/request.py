@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from agon.config import Settings
 from agon.errors import ConfigError
-from agon.evaluation.evaluate import Evaluated, Progress, Subject, choose_direction, evaluate, require_problems
+from agon.evaluation.batches import Progress, require_problems
+from agon.evaluation.evaluate import Evaluated, Subject, better_direction, direction_note, direction_scores, evaluate
+from agon.evaluation.label import default_label
 from agon.evaluation.load import Opened, sampling_for
-from agon.match.lineups import lineup_for
+from agon.evaluation.threshold import choose_threshold
+from agon.match.lineups import lineup_for, trained_protocol
 from agon.match.session import fit_problems
 from agon.methods.registry import method_named
-from agon.records import Direction, Lineup, Problem
+from agon.records import DIRECTIONS, Direction, Doubt, Lineup, Problem
 from agon.tasks.data import TaskData
 
+# Played by two adapters in an order; the variants also by one player alone.
 _DIRECTED = ("cascade", "blind-second")
-_SEVERAL_DRAFTS = {"moa": 1, "majority": 2}
+_VARIANTS = ("placebo", "empty-draft", "answer-visible", "selective")
+# These are deployed, so that their direction is chosen by their own accuracy; a control takes that of the cascade.
+_DEPLOYED = ("cascade", "answer-visible", "selective")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,148 +37,203 @@ class Wish:
     num_drafts: int | None = None
     split: Literal["test", "dev"] = "test"
     label: str | None = None
-
-
-def check_ahead(wish: Wish, settings: Settings, task: TaskData, *, is_trained: bool) -> None:
-    """Check what needs no model: that the wish does not contradict itself, and that there are problems for it.
-
-    Raises:
-        ConfigError: it does, or the direction cannot be chosen.
-        DataError: there is no problem to measure with.
-    """
-    plan = _plan(wish, settings, is_trained=is_trained)
-    _check_wish(wish, plan)
-    if _chooses_direction(wish, plan) and not task.dev:
-        raise ConfigError(_no_development(task))
-    require_problems(task.test if wish.split == "test" else task.dev, task=task.name, split=wish.split)
+    layers: int | None = None
+    doubt: Doubt | None = None
+    threshold: float | Literal["dev"] | None = None
 
 
 class _Plan(NamedTuple):
     protocol: str
     has_pair: bool
     is_base: bool
+    is_directed: bool
 
 
-def _plan(wish: Wish, settings: Settings, *, is_trained: bool) -> _Plan:
-    method = method_named(settings.train.method) if is_trained else None
-    has_pair = method is not None and len(method.adapters) == 2
-    protocol = wish.protocol or ("cascade" if has_pair else "single")
-    return _Plan(protocol, has_pair, is_base=method is None or wish.adapter == "base")
+class _Chosen(NamedTuple):
+    """What was settled before the measurement, what to say of it, and how it did on the development problems, if it was chosen there."""
+
+    lineup: Lineup
+    direction: Direction | None
+    notes: tuple[str, ...]
+    dev_accuracy: float | None
+
+
+def check_ahead(wish: Wish, settings: Settings, task: TaskData, *, is_trained: bool) -> None:
+    """Check what needs no model: that the wish does not contradict itself, and that there are problems for it.
+
+    Raises:
+        ConfigError: it does, or the direction or the threshold cannot be chosen.
+        DataError: there is no problem to measure with.
+    """
+    plan = _plan(wish, settings, is_trained=is_trained)
+    _check_wish(wish, plan, settings)
+    if not task.dev:
+        _require_no_choice(wish, plan, task)
+    require_problems(task.test if wish.split == "test" else task.dev, task=task.name, split=wish.split)
 
 
 def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> Evaluated:
     """Measure a protocol of a run or a bare base.
 
-    The default protocol is the one the pair was trained for: a cascade, or a single answer after a method with one adapter. The
-    default direction is chosen on the development problems and said so in the result's notes.
+    The default protocol is the one the run was trained for: a cascade (with the answer shown, if it was), a self-cascade, or a single answer.
+    The default direction and the default threshold of a selective cascade are chosen on the development problems, and said so in the
+    result's notes.
 
     Raises:
         ConfigError: the wish contradicts itself, or asks a base or a one-adapter run for a pair.
     """
-    plan = _plan(wish, opened.settings, is_trained=opened.checkpoint is not None)
-    _check_wish(wish, plan)
-    protocol, is_base = plan.protocol, plan.is_base
-    direction, notes = _direction(opened, wish, plan)
-    adapter = None if is_base else (wish.adapter or "a").upper()
-    drafts = wish.num_drafts if wish.num_drafts is not None else _SEVERAL_DRAFTS.get(protocol, 1)
-    lineup = lineup_for(protocol, direction=direction or "a-b", adapter=adapter, num_drafts=drafts, is_base=is_base)
-    subject = Subject(
-        label=wish.label or _default_label(opened, wish, lineup, protocol, direction),
-        task=opened.task.name,
-        protocol=protocol,
-        lineup=lineup,
-        split=wish.split,
-        direction=direction,
-        method=None if is_base else opened.settings.train.method,
-        notes=(*opened.notes, *notes),
-    )
+    settings = opened.settings
+    plan = _plan(wish, settings, is_trained=opened.checkpoint is not None)
+    _check_wish(wish, plan, settings)
+    if not opened.task.dev:
+        _require_no_choice(wish, plan, opened.task)
     problems = opened.task.test if wish.split == "test" else opened.task.dev
-    _require_room(opened, lineup, problems)
+    is_chosen = _chooses_direction(wish, plan) or _chooses_threshold(wish, plan)
+    played = [*problems, *opened.task.dev] if is_chosen and wish.split == "test" else problems
+    _require_room(opened, _lineup(wish, plan, "a-b" if plan.is_directed else None), played)
+    chosen = _choose(opened, wish, plan)
+    subject = Subject(
+        label=wish.label or default_label(opened, chosen.lineup, plan.protocol, chosen.direction, split=wish.split),
+        task=opened.task.name,
+        protocol=plan.protocol,
+        lineup=chosen.lineup,
+        split=wish.split,
+        direction=chosen.direction,
+        method=None if plan.is_base else settings.train.method,
+        notes=(*opened.notes, *chosen.notes),
+        dev_accuracy=chosen.dev_accuracy,
+    )
     return evaluate(
         opened.session,
         problems,
         subject,
-        settings=opened.settings.evaluation,
-        sampling=sampling_for(opened.settings),
+        settings=settings.evaluation,
+        sampling=sampling_for(settings),
         progress=progress,
     )
 
 
+def _plan(wish: Wish, settings: Settings, *, is_trained: bool) -> _Plan:
+    method = method_named(settings.train.method) if is_trained else None
+    has_pair = method is not None and len(method.adapters) == 2
+    protocol = wish.protocol or (trained_protocol(method) if method is not None else "single")
+    is_base = method is None or wish.adapter == "base"
+    is_directed = not is_base and (
+        protocol in _DIRECTED or (protocol in _VARIANTS and has_pair and wish.adapter is None)
+    )
+    return _Plan(protocol, has_pair, is_base, is_directed)
+
+
+def _lineup(wish: Wish, plan: _Plan, direction: Direction | None) -> Lineup:
+    """The line-up as far as the wish says it: a threshold that is still to be chosen challenges everything."""
+    return lineup_for(
+        plan.protocol,
+        direction=direction,
+        adapter=None if plan.is_base else (wish.adapter or "a").upper(),
+        num_drafts=wish.num_drafts,
+        is_base=plan.is_base,
+        layers=1 if wish.layers is None else wish.layers,
+        doubt=wish.doubt,
+        threshold=wish.threshold if isinstance(wish.threshold, int | float) else math.inf,
+    )
+
+
+def _choose(opened: Opened, wish: Wish, plan: _Plan) -> _Chosen:
+    """Settle the direction, and then the threshold, on the development problems where the wish leaves them open."""
+    settings, sampling, task = opened.settings.evaluation, sampling_for(opened.settings), opened.task
+    direction: Direction | None = None
+    notes: list[str] = []
+    accuracy: float | None = None
+    # The cascade by which a direction is chosen is also the one by which its threshold is.
+    session = opened.session.remembering() if _chooses_threshold(wish, plan) else opened.session
+    if _chooses_direction(wish, plan):
+        own: dict[Direction, Lineup] | None = None
+        if plan.protocol in _DEPLOYED:
+            own = {name: _lineup(wish, plan, name) for name in DIRECTIONS}
+        scores = direction_scores(session, task.dev, task=task.name, settings=settings, sampling=sampling, lineups=own)
+        direction = better_direction(scores)
+        accuracy = scores[direction]
+        notes.append(direction_note(scores, num_problems=len(task.dev)))
+    elif plan.is_directed and wish.direction != "dev":
+        direction = wish.direction
+        notes.append(f"direction {direction} as asked for")
+    lineup = _lineup(wish, plan, direction)
+    if _chooses_threshold(wish, plan):
+        best, note = choose_threshold(session, task.dev, lineup, task=task.name, settings=settings, sampling=sampling)
+        lineup, accuracy = replace(lineup, threshold=best.value), best.accuracy
+        notes.append(note if wish.split != "dev" else f"{note}; measured on these same problems, which flatters it")
+    return _Chosen(lineup, direction, tuple(notes), accuracy)
+
+
+def _chooses_direction(wish: Wish, plan: _Plan) -> bool:
+    return plan.is_directed and wish.direction == "dev"
+
+
+def _chooses_threshold(wish: Wish, plan: _Plan) -> bool:
+    return plan.protocol == "selective" and wish.threshold in (None, "dev")
+
+
+def _require_no_choice(wish: Wish, plan: _Plan, task: TaskData) -> None:
+    """Check that nothing is to be chosen on development problems that are not there."""
+    raised = "" if task.is_test_alone else ", or raise task.dev_share"
+    if _chooses_direction(wish, plan):
+        raise ConfigError(f"the development split of {task.name} is empty: choose with --direction a-b or b-a{raised}")
+    if _chooses_threshold(wish, plan):
+        raise ConfigError(f"the development split of {task.name} is empty: give a number as --threshold{raised}")
+
+
 def _require_room(opened: Opened, lineup: Lineup, problems: Sequence[Problem]) -> None:
-    """Check that a prompt which shows every draft's summary fits; for one summary the problems were chosen so."""
+    """Check that a prompt which shows every draft's summary fits; for one summary and a challenge the problems were chosen so."""
     num_drafts = len(lineup.drafters)
-    if not lineup.has_challenge or num_drafts == 1:
+    if not lineup.has_challenge or (num_drafts == 1 and lineup.layers == 1):
         return
     limit, rollout = opened.settings.task.max_prompt_tokens, opened.settings.rollout
+    if lineup.layers > 1:
+        # Drafts of later layers read summaries, too.
+        longest = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
+        rollout = rollout.model_copy(update={"max_challenge_tokens": longest})
     kept, _ = fit_problems(opened.session, problems, rollout, max_prompt_tokens=limit, num_summaries=num_drafts)
     if len(kept) < len(problems):
+        asked = f"--drafts {num_drafts}" + (f" --layers {lineup.layers}" if lineup.layers > 1 else "")
         raise ConfigError(
-            f"--drafts {num_drafts} leaves no room in the context of {opened.session.engine.context_length} tokens for "
+            f"{asked} leaves no room in the context of {opened.session.engine.context_length} tokens for "
             f"{len(problems) - len(kept)} of {len(problems)} problems: lower it, or rollout.max_summary_tokens"
         )
 
 
-def _default_label(opened: Opened, wish: Wish, lineup: Lineup, protocol: str, direction: Direction | None) -> str:
-    """Name a result by everything that tells it from another of the same run, so that none replaces another unasked."""
-    player = direction or (lineup.drafters[0] or "base").lower()
-    own = opened.settings
-    parts = [
-        _file_name(opened.task.source) if opened.task.name == "custom" else opened.task.name,
-        wish.split,
-        protocol,
-        player,
-        f"k{len(lineup.drafters)}" if len(lineup.drafters) > 1 and not lineup.second_counts else "",
-        f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
-        opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
-    ]
-    return "-".join(part for part in parts if part)
+def _check_wish(wish: Wish, plan: _Plan, settings: Settings) -> None:
+    _check_players(wish, plan)
+    if plan.protocol != "selective" and wish.threshold is not None:
+        raise ConfigError(
+            f"--threshold {wish.threshold} was asked for, but {plan.protocol} has none: only selective has one"
+        )
+    if plan.protocol == "selective" and settings.evaluation.temperature == 0.0:
+        raise ConfigError(
+            "evaluation.temperature is 0, where every draft is as likely as any other and agrees with itself: "
+            "selective needs a temperature above 0"
+        )
+    # Whatever else the protocol cannot be asked for.
+    _lineup(wish, plan, "a-b" if plan.is_directed else None)
 
 
-def _file_name(source: str) -> str:
-    """Return the part of a data source's name that can stand in a file name."""
-    return re.sub(r"[^A-Za-z0-9._]+", "_", Path(source).name)[:40].strip("._") or "custom"
-
-
-def _check_wish(wish: Wish, plan: _Plan) -> None:
-    protocol, has_pair, is_base = plan
-    is_directed = protocol in _DIRECTED
-    if is_directed and not has_pair and not is_base:
+def _check_players(wish: Wish, plan: _Plan) -> None:
+    protocol = plan.protocol
+    needs_pair = protocol in _DIRECTED
+    if needs_pair and not plan.has_pair and not plan.is_base:
         raise ConfigError(
             f"--protocol {protocol} needs two trained adapters, but this run trained one: use self-cascade, moa or majority"
         )
-    if is_directed and wish.adapter in ("a", "b"):
+    if needs_pair and wish.adapter in ("a", "b"):
         raise ConfigError(f"--adapter {wish.adapter} does not go with --protocol {protocol}: choose with --direction")
-    if is_directed and is_base and wish.direction != "dev":
+    if plan.is_base and protocol in (*_DIRECTED, *_VARIANTS) and wish.direction != "dev":
         raise ConfigError(f"--direction {wish.direction} was asked for, but the base plays both roles: leave it out")
-    if not is_directed and wish.direction in ("a-b", "b-a"):
+    if protocol in _VARIANTS and wish.adapter in ("a", "b") and wish.direction != "dev":
+        raise ConfigError(
+            f"--direction {wish.direction} was asked for, but --adapter {wish.adapter} plays both roles: leave one out"
+        )
+    if not plan.is_directed and wish.direction in ("a-b", "b-a"):
         raise ConfigError(f"--direction {wish.direction} does not go with --protocol {protocol}: choose with --adapter")
-    if is_base and wish.adapter in ("a", "b"):
+    if plan.is_base and wish.adapter in ("a", "b"):
         raise ConfigError(f"--adapter {wish.adapter} was asked for, but a base model has no adapters: leave it out")
-    if wish.adapter == "b" and not has_pair:
+    if wish.adapter == "b" and not plan.has_pair:
         raise ConfigError("--adapter b was asked for, but this run trained adapter A alone: use --adapter a")
-
-
-def _chooses_direction(wish: Wish, plan: _Plan) -> bool:
-    return plan.protocol in _DIRECTED and not plan.is_base and wish.direction == "dev"
-
-
-def _no_development(task: TaskData) -> str:
-    raised = "" if task.is_test_alone else ", or raise task.dev_share"
-    return f"the development split of {task.name} is empty: choose with --direction a-b or b-a{raised}"
-
-
-def _direction(opened: Opened, wish: Wish, plan: _Plan) -> tuple[Direction | None, tuple[str, ...]]:
-    if plan.protocol not in _DIRECTED or plan.is_base:
-        return None, ()
-    if wish.direction != "dev":
-        return wish.direction, (f"direction {wish.direction} as asked for",)
-    if not opened.task.dev:
-        raise ConfigError(_no_development(opened.task))
-    direction, note = choose_direction(
-        opened.session,
-        opened.task.dev,
-        task=opened.task.name,
-        settings=opened.settings.evaluation,
-        sampling=sampling_for(opened.settings),
-    )
-    return direction, (note,)

@@ -9,7 +9,7 @@ from typing import Any
 from agon.answers import extract_answer
 from agon.errors import ConfigError
 from agon.evaluation.load import Opened, sampling_for
-from agon.match.lineups import lineup_for
+from agon.match.lineups import lineup_for, trained_protocol
 from agon.match.play import play
 from agon.match.session import Session
 from agon.methods.registry import method_named
@@ -34,18 +34,22 @@ class _Unchecked:
 
 
 def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction | None, seed: int) -> Match:
-    """Play one match of the problem in `text` as the pair was trained to: a cascade, or a self-cascade after one-adapter methods.
+    """Play one match of the problem in `text` as the pair was trained to: a cascade (with the answer shown, if it was), or a self-cascade.
 
     Raises:
         ConfigError: a direction was asked of a run that trained one adapter.
         DataError: the text is no problem of the run's task.
     """
-    has_pair = len(method_named(opened.settings.train.method).adapters) == 2
+    method = method_named(opened.settings.train.method)
+    has_pair = len(method.adapters) == 2
     if direction is not None and not has_pair:
         raise ConfigError(f"--direction {direction} was asked for, but this run trained one adapter: leave it out")
     problem, can_check = typed_problem(opened.settings.task, text, gold)
     session = opened.session if can_check else _unchecked(opened.session)
-    lineup = lineup_for("cascade" if has_pair else "self-cascade", direction=direction or "a-b")
+    # A method that trains drafts alone is shown as the others are, with a second pass.
+    trained = trained_protocol(method)
+    protocol = "self-cascade" if trained == "single" else trained
+    lineup = lineup_for(protocol, direction=(direction or "a-b") if has_pair else None)
     sampling = sampling_for(opened.settings)
     (matches,) = play(session, [problem], lineup, samples=1, sampling=sampling, seed=seed, stream=("solve",))
     return matches[0]

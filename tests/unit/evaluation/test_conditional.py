@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agon.evaluation.conditional import blind_second_rate, rate_intervals
+from agon.evaluation.conditional import blind_second_rate, rate_intervals, where_wrong
 from agon.records import Attempt, Completion, Match, Problem, Prompt, Verdict
 
 PROBLEM = Problem(id="p", question="q", gold="2", task="t", verifier="exact")
@@ -21,6 +21,10 @@ def _match(draft, challenge=None):
 
 def _table(*pairs):
     return [[_match(*pair)] for pair in pairs]
+
+
+def _of(table, numbers):
+    return [table[number] for number in numbers]
 
 
 PLAYED = _table(
@@ -45,7 +49,10 @@ def test_nothing_to_count_is_none():
 
 
 def test_intervals_are_exact_and_carry_their_n():
-    intervals = rate_intervals(PLAYED, BLIND, seed=0)
+    numbers = where_wrong(PLAYED)
+    assert numbers == [0, 1, 4]
+    intervals = rate_intervals(PLAYED, _of(PLAYED, numbers), _of(BLIND, numbers), seed=0)
+    assert intervals == rate_intervals(PLAYED, PLAYED, BLIND, seed=0)
     assert {name: (row["n"], row["kind"]) for name, row in intervals.items()} == {
         "conversion": (3, "clopper-pearson"),
         "regression": (2, "clopper-pearson"),
@@ -61,5 +68,16 @@ def test_several_samples_of_a_problem_are_one_cluster():
         [_match("wrong", "correct"), _match("wrong", "wrong")],
         [_match("wrong", "wrong"), _match("correct", "correct")],
     ]
-    assert rate_intervals(two, None, seed=0)["conversion"]["kind"] == "cluster-bootstrap"
-    assert rate_intervals(two, None, seed=0)["conversion"]["n"] == 3
+    intervals = rate_intervals(two, two, two, seed=0)
+    assert intervals["conversion"]["kind"] == "cluster-bootstrap"
+    assert intervals["conversion"]["n"] == 3
+
+
+def test_a_draft_that_nobody_challenged_is_counted_in_no_rate():
+    # a wrong and a right draft without a challenge beside a converted and a kept one
+    played = _table(("wrong",), ("correct",), ("wrong", "correct"), ("correct", "correct"))
+    blind = _table(("correct",), ("correct",), ("wrong",), ("correct",))
+    assert where_wrong(played) == [2]
+    assert blind_second_rate(played, blind) == 0.0
+    counts = {name: row["n"] for name, row in rate_intervals(played, played, blind, seed=0).items()}
+    assert counts == {"conversion": 1, "regression": 1, "blind_second": 1}

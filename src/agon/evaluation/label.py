@@ -1,0 +1,32 @@
+"""What a result is called that nobody named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from agon.evaluation.load import Opened
+from agon.records import Direction, Lineup
+
+
+def default_label(opened: Opened, lineup: Lineup, protocol: str, direction: Direction | None, *, split: str) -> str:
+    """Name a result by everything that tells it from another of the same run, so that none replaces another unasked."""
+    own = opened.settings
+    num_drafts = len(lineup.drafters)
+    parts = [
+        _file_name(opened.task.source) if opened.task.name == "custom" else opened.task.name,
+        split,
+        protocol,
+        direction or (lineup.drafters[0] or "base").lower(),
+        f"k{num_drafts}" if num_drafts > 1 and not lineup.second_counts else "",
+        f"l{lineup.layers}" if lineup.layers > 1 else "",
+        f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",
+        f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
+        opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
+    ]
+    return "-".join(part for part in parts if part)
+
+
+def _file_name(source: str) -> str:
+    """Return the part of a data source's name that can stand in a file name."""
+    return re.sub(r"[^A-Za-z0-9._]+", "_", Path(source).name)[:40].strip("._") or "custom"
