@@ -18,7 +18,7 @@ from agon.report.exchange import CELLS
 from agon.report.formats import DASH, duration, number, p_value, rounded, share, short, signed, tokens, whole
 from agon.report.matrix.settings import by_value
 from agon.report.matrix.shelves import choose_shelves
-from agon.report.matrix.tree import Tree, group_title
+from agon.report.matrix.tree import Tree, group_title, protocol_of, way_of
 from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.pace import PARTS, pace_rows
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
@@ -150,6 +150,8 @@ def _environment() -> Environment:
         "number": number,
         "p_value": p_value,
         "group_title": group_title,
+        "protocol_of": protocol_of,
+        "way_of": way_of,
     }
     environment.filters.update(filters)
     return environment

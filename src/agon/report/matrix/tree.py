@@ -115,8 +115,9 @@ class Tree:
 
 
 def protocol_of(row: Node) -> str:
-    """Name a row's protocol, with the number of drafts where there are several."""
-    return f"{row['protocol']}, {row['drafts']} drafts" if row["drafts"] > 1 else str(row["protocol"])
+    """Name a row's protocol, with the number of drafts where there are several, and what else tells it from others."""
+    drafts = f"{row['drafts']} drafts" if row["drafts"] > 1 else ""
+    return ", ".join(part for part in (str(row["protocol"]), drafts, str(row.get("label", ""))) if part)
 
 
 def way_of(row: Node) -> str:

@@ -13,7 +13,7 @@ from agon.report.matrix.forest import Forest, Scale, accuracy_forest, difference
 from agon.report.matrix.frontier import frontier_json
 from agon.report.matrix.panels import InitLine, Panel2x2, init_lines, init_scale, panel_2x2
 from agon.report.matrix.table import Line, protocols_of, table_lines
-from agon.report.matrix.tree import Tree
+from agon.report.matrix.tree import Node, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,7 @@ class MatrixView:
     accuracies: Forest | None
     differences: Sequence[Forest]
     frontier: Mapping[str, Any]
+    exchanges: Sequence[Node]
     panel: Panel2x2 | None
     inits: Sequence[InitLine]
     init_scale: Scale | None
@@ -56,6 +57,7 @@ def matrix_view(tree: Tree, runs: Sequence[Run]) -> MatrixView:
         accuracies=accuracy_forest(tree),
         differences=difference_forests(tree),
         frontier=frontier_json(tree),
+        exchanges=[line.own for line in lines if line.is_headline and line.own["conversion"] is not None],
         panel=panel_2x2(tree),
         inits=inits,
         init_scale=init_scale(inits),

@@ -76,6 +76,19 @@ def test_a_difference_that_holds_is_marked_without_colour(made, tree):
     assert "+0.250" in text
 
 
+def test_arms_that_exchange_show_what_reading_did_against_the_blind_second_pass(made, tree):
+    row = next(row for row in tree["rows"] if row["id"] == "agon:cascade:chosen")
+    row |= {
+        "conversion": 0.4,
+        "blind_second": 0.27,
+        "regression": 0.125,
+        "counted": {"conversion": 40, "regression": 80},
+    }
+    text = text_of(page_of(made, tree))
+    # .4 - .27
+    assert "Agon cascade chosen direction 0.400 of 40 0.270 +0.130 0.125 of 80 0.040 0.018" in text
+
+
 def test_the_page_has_its_parts_and_one_reader(made, tree):
     source = page_of(made, tree)
     for name in (*SECTIONS, "curves", "budget", "reader", "settings"):

@@ -81,5 +81,9 @@ def test_a_row_is_named_with_its_protocol_and_who_played(content):
     row = Tree.of(content).rows["agon:cascade:chosen"]
     assert name_of(row) == "Agon: cascade, chosen direction"
     assert name_of({**row, "drafts": 2, "who": "a-b"}) == "Agon: cascade, 2 drafts, A drafts, B challenges"
+    assert (
+        name_of({**row, "protocol": "selective", "label": "agreement"})
+        == "Agon: selective, agreement, chosen direction"
+    )
     assert way_of({**row, "who": "mean", "direction": None}) == "A and B"
     assert way_of({**row, "who": "base", "direction": None}) == ""
