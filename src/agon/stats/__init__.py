@@ -2,9 +2,12 @@
 
 from agon.stats.complementarity import (
     Complementarity,
+    Gain,
     complementarity,
     complementarity_from_counts,
     complementarity_gain,
+    complementarity_intervals,
+    union_gain,
 )
 from agon.stats.families import holm
 from agon.stats.intervals import Interval, accuracy_interval, clopper_pearson, cluster_bootstrap
@@ -18,6 +21,7 @@ __all__ = [
     "Aligned",
     "Answers",
     "Complementarity",
+    "Gain",
     "Interval",
     "NestedDifference",
     "PairedDifference",
@@ -31,6 +35,7 @@ __all__ = [
     "complementarity",
     "complementarity_from_counts",
     "complementarity_gain",
+    "complementarity_intervals",
     "holm",
     "mcnemar_exact",
     "min_detectable_difference",
@@ -40,4 +45,5 @@ __all__ = [
     "pass_at_k",
     "problems_needed",
     "seed_spread",
+    "union_gain",
 ]

@@ -103,17 +103,32 @@ def bootstrap_limits(
 
     The same `rng` draws the same problems for every table of that many, so that many intervals cost one drawing.
     """
-    num_problems = len(sums)
+    table = np.stack([sums, counts], axis=1)
+    values = resampled_totals(table, rng=rng, num_resamples=num_resamples)
+    return expanded_percentiles(values[:, 0] / values[:, 1], len(sums), level)
+
+
+def resampled_totals(
+    table: Float[ndarray, "problems columns"], *, rng: np.random.Generator, num_resamples: int
+) -> Float[ndarray, "resamples columns"]:
+    """Return each column's total over every resample of the rows, one row a problem."""
+    num_problems = len(table)
     blocks_at_once = max(1, _NUMBERS_AT_ONCE // (_BLOCK * num_problems))
     stream = int(rng.integers(2**63))
-    means: list[np.ndarray] = []
+    totals: list[np.ndarray] = []
     num_blocks = -(-num_resamples // _BLOCK)
     for start in range(0, num_blocks, blocks_at_once):
         drawn = _draw(stream, start, min(blocks_at_once, num_blocks - start), num_problems)
-        drawn = drawn[: num_resamples - start * _BLOCK]
-        means.append((drawn @ sums) / (drawn @ counts))
+        totals.append(drawn[: num_resamples - start * _BLOCK] @ table)
+    return np.concatenate(totals)
+
+
+def expanded_percentiles(
+    values: Float[ndarray, " resamples"], num_problems: int, level: float = DEFAULT_LEVEL
+) -> tuple[float, float]:
+    """Return the interval that a statistic's values over resamples of `num_problems` problems span."""
     tail = _expanded_tail(num_problems, level)
-    low, high = np.quantile(np.concatenate(means), [tail, 1.0 - tail])
+    low, high = np.quantile(values, [tail, 1.0 - tail])
     return float(low), float(high)
 
 

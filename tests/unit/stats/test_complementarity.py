@@ -1,10 +1,17 @@
 import numpy as np
 import pytest
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from agon.stats import complementarity, complementarity_from_counts, complementarity_gain
+from agon.stats import (
+    complementarity,
+    complementarity_from_counts,
+    complementarity_gain,
+    complementarity_intervals,
+    union_gain,
+)
 
 
 def test_the_vector_of_algorithms_10():
@@ -63,3 +70,74 @@ def test_a_system_gains_nothing_over_itself_on_average():
     chance = rng.random(4000)[:, None]
     first, second = (rng.random((4000, 4)) < chance).tolist(), (rng.random((4000, 4)) < chance).tolist()
     assert complementarity_gain(first, second) == pytest.approx(0.0, abs=0.01)
+
+
+def counts_of(rho, num_problems, rng):
+    """Whether each of two systems, right half the time, solved a problem: a hidden normal of each, correlated."""
+    normals = rng.multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=num_problems) > 0
+    first, second = normals.T
+    table = [(first & second), (first & ~second), (~first & second), (~first & ~second)]
+    return [tuple(int(value) for value in row) for row in np.array(table).T]
+
+
+def test_intervals_of_measures_agree_with_scipys_bootstrap():
+    rows = counts_of(0.6, 120, np.random.default_rng(0))
+    out = complementarity_intervals(rows, seed=0, num_resamples=20_000)
+    first, second = ([row[0] + row[i] for row in rows] for i in (1, 2))
+    tail = scipy.stats.norm.cdf(scipy.stats.t.ppf(0.025, 119) * np.sqrt(120 / 119))
+    theirs = scipy.stats.bootstrap(
+        (first, second),
+        lambda a, b: np.corrcoef(a, b)[0, 1],
+        paired=True,
+        vectorized=False,
+        n_resamples=4000,
+        method="percentile",
+        confidence_level=1 - 2 * tail,
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    assert (out["rho"].low, out["rho"].high) == pytest.approx((theirs.low, theirs.high), abs=0.02)
+    assert out["rho"].unit == "problem"
+
+
+def test_the_interval_of_rho_covers_the_truth():
+    # Signs of normals correlated by .5 are correlated by 2/pi asin(.5) = 1/3.
+    rng = np.random.default_rng(2)
+    hits = 0
+    for _ in range(200):
+        interval = complementarity_intervals(counts_of(0.5, 80, rng), seed=int(rng.integers(1000)), num_resamples=500)
+        hits += interval["rho"].low <= 1 / 3 <= interval["rho"].high
+    # Three standard errors of a share of .95 in 200 are .046.
+    assert 0.90 <= hits / 200 <= 1.0
+
+
+def test_a_measure_that_few_problems_decide_has_no_interval():
+    # One problem that only the second failed: every third resample lacks it, and has no rho.
+    rows = [(1, 0, 0, 0)] * 30 + [(0, 1, 0, 0)]
+    out = complementarity_intervals(rows, seed=0)
+    assert out["rho"] is None
+    assert out["double_fault"] is None
+    assert out["disagreement"].low == 0.0
+    assert 1 / 31 < out["disagreement"].high < 0.2
+    with pytest.raises(ValueError, match="at least one problem"):
+        complementarity_intervals([], seed=0)
+
+
+def test_a_union_is_measured_against_either_system_and_their_mean():
+    # A: right 2 of 2, 0 of 2. B: right 1 of 2 on both. union: 1 - 0, 1 - 1 * .5; pass@2 of A: 1, 0; of B: 1, 1.
+    first, second = [[True, True], [False, False]], [[True, False], [False, True]]
+    gains = {null: union_gain(first, second, null=null, seed=0).gain for null in ("mean", "first", "second")}
+    assert gains == pytest.approx({"first": 0.25, "second": -0.25, "mean": 0.0})
+    assert complementarity_gain(first, second) == pytest.approx(0.0)
+
+
+def test_the_interval_of_a_gain_excludes_zero_where_blind_spots_differ_and_only_there():
+    rng = np.random.default_rng(0)
+    chance = rng.random((200, 2))
+    draw = lambda p: (rng.random((200, 2)) < p[:, None]).tolist()  # noqa: E731
+    different = union_gain(draw(chance[:, 0]), draw(chance[:, 1]), seed=0)
+    same = union_gain(draw(chance[:, 0]), draw(chance[:, 0]), seed=0)
+    # Two uniform chances: union 1 - 1/4, pass@2 of one 1 - 1/3: a gain of 1/12.
+    assert different.interval.low < 1 / 12 < different.interval.high
+    assert different.interval.low > 0
+    assert same.interval.low < 0 < same.interval.high
+    assert different.n == 200
