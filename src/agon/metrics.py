@@ -1,7 +1,8 @@
 """Every number of metrics.jsonl and timings.jsonl: its name, unit, formula, and what a bad value looks like.
 
-A step writes one line. `draft/…` speaks of the drafter's stream, `challenge/…` of the challenger's, `match/…` of the two together,
-`pair/…` of the two adapters. A number that has no value in a step (a conversion rate when no draft was wrong) is null.
+A step writes one line. `draft/…` speaks of what the drafter sampled and learned, `challenge/…` of the challenger, `match/…` of the
+two together, `pair/…` of the two adapters. A number that has no value in a step (a conversion rate when no draft was wrong) is
+null; one that a method has no use for (the loss of a role that does not learn, the distance where one adapter learns) is left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ Unit = Literal[
     "norm",
     "per step",
     "loss",
+    "advantage",
     "seconds",
     "tokens per second",
 ]
@@ -58,6 +60,24 @@ _STEP: tuple[Metric, ...] = (
         "completions sampled in the step / problems in the step",
         "differs between methods that are compared: their budgets are not equal",
     ),
+    Metric(
+        "problems_consumed",
+        "count",
+        "problems sampled from since the run began; one that comes again in a later epoch counts again",
+        "differs at the end between runs that are compared",
+    ),
+    Metric(
+        "rollouts_generated",
+        "count",
+        "completions sampled since the run began, learned from or not",
+        "differs at the end between runs that are compared: their budgets are not equal",
+    ),
+    Metric(
+        "rollouts_discarded",
+        "count",
+        "of rollouts_generated, those of problems without a signal that were replaced by further ones (methods that resample)",
+        "close to rollouts_generated: hardly anything is learned from",
+    ),
 )
 
 _STREAM: tuple[Metric, ...] = (
@@ -70,7 +90,7 @@ _STREAM: tuple[Metric, ...] = (
     Metric(
         "reward_mean",
         "points",
-        "mean reward of the stream",
+        "mean reward of the role's completions; missing where the role does not learn",
         "rises while accuracy does not: the format term is being learned",
     ),
     Metric(
@@ -81,6 +101,12 @@ _STREAM: tuple[Metric, ...] = (
     ),
     Metric(
         "tokens_mean", "tokens", "sampled tokens / completions", "grows towards the cap, or collapses to a few tokens"
+    ),
+    Metric(
+        "tokens_generated",
+        "tokens",
+        "completion tokens sampled in the role in the step, learned from or not",
+        "grows while accuracy does not",
     ),
     Metric(
         "truncated_share",
@@ -123,6 +149,12 @@ _STREAM: tuple[Metric, ...] = (
         "share",
         "groups without a learning signal / groups",
         "above 0.7: larger group or other difficulty",
+    ),
+    Metric(
+        "revived_group_share",
+        "share",
+        "groups all of one correctness and one format whose rewards differ all the same (by a bonus, by length) / groups",
+        "large where the method learns by reward: right answers are told apart by what is beside the point",
     ),
     Metric(
         "logprob_gap_mean",
@@ -185,6 +217,18 @@ _MATCH: tuple[Metric, ...] = (
         "share",
         "challenger groups whose advantages differ from cooperative's / groups",
         "near 0: the competitive bonus changes nothing",
+    ),
+    Metric(
+        "advantage_draft_wrong",
+        "advantage",
+        "mean |advantage| of the challenges that are learned from and whose draft was wrong",
+        "not above that of right drafts under a conversion bonus: the bonus is normalised away",
+    ),
+    Metric(
+        "advantage_draft_right",
+        "advantage",
+        "mean |advantage| of the challenges that are learned from and whose draft was right",
+        "far above that of wrong drafts: it learns most where there is nothing to mend",
     ),
     Metric(
         "withheld_mean",
@@ -253,7 +297,7 @@ METRICS: MappingProxyType[str, Metric] = MappingProxyType(
         )
     }
 )
-"""Every metric by its name, in the order of a line."""
+"""Every metric by its name."""
 
 
 TIMINGS: MappingProxyType[str, Metric] = MappingProxyType({metric.name: metric for metric in _TIMINGS})

@@ -1,4 +1,4 @@
-"""Which problems a step trains on: a function of a seed and the step alone, the same for every method."""
+"""Which problems a step trains on: a function of a seed and of the place in the order alone, the same for every method."""
 
 from __future__ import annotations
 
@@ -16,17 +16,26 @@ def order_seed(settings: TrainSettings) -> int:
 
 
 def problems_of_step(problems: Sequence[Problem], step: int, *, per_step: int, seed: int) -> list[Problem]:
-    """Return the problems of one step: every epoch is a fresh shuffle, and a step may reach over its end.
+    """Return the problems of one step, where every step takes `per_step`.
 
     Raises:
         ConfigError: a step wants more problems than there are.
     """
-    if per_step > len(problems):
+    return problems_from(problems, step * per_step, count=per_step, seed=seed)
+
+
+def problems_from(problems: Sequence[Problem], first: int, *, count: int, seed: int) -> list[Problem]:
+    """Return `count` problems from place `first` of the order on: every epoch is a fresh shuffle, and a step may reach over its end.
+
+    Raises:
+        ConfigError: more problems are wanted than there are.
+    """
+    if count > len(problems):
         raise ConfigError(
-            f"train.problems_per_step is {per_step}, but the task has {len(problems)} training problems: "
+            f"train.problems_per_step is {count}, but the task has {len(problems)} training problems: "
             f"set it to {len(problems)} or less"
         )
-    places = range(step * per_step, (step + 1) * per_step)
+    places = range(first, first + count)
     orders = {epoch: _order(len(problems), epoch, seed) for epoch in {place // len(problems) for place in places}}
     return [problems[orders[place // len(problems)][place % len(problems)]] for place in places]
 

@@ -14,6 +14,7 @@ from agon.errors import ConfigError, RunError
 from agon.evaluation.load import find_checkpoint, fit_task
 from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
+from agon.methods.registry import method_named
 from agon.methods.settle import settled
 from agon.recipe import settings_from
 from agon.runs.checkpoints import checkpoint_step, is_last
@@ -28,7 +29,7 @@ from agon.tasks.loader import load_task
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
 from agon.train.parity import Parity, check_start
-from agon.train.state import checkpoint_bytes, restore_state
+from agon.train.state import Progress, checkpoint_bytes, restore_state
 from agon.train.tracking import open_tracker, require_tracker
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
@@ -58,11 +59,12 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
     require_writable(out)
     with ExitStack() as stack:
         ready = _open(settings, watcher, stack)
-        require_free_bytes(out, checkpoint_bytes(pair_of(ready.session)) * (settings.train.keep_checkpoints + 1))
+        num_bytes = checkpoint_bytes(pair_of(ready.session), num_frozen=_count_frozen(settings))
+        require_free_bytes(out, num_bytes * (settings.train.keep_checkpoints + 1))
         tree = settings.model_dump(mode="json")
         run = stack.enter_context(RunFolder.create(out, settings=tree, hashes=ready.hashes))
         write_json(run.path / "data.json", describe_task(ready.task))
-        return _train(settings, run, ready, stack, watcher, first_step=0)
+        return _train(settings, run, ready, stack, watcher, start=Progress())
 
 
 def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
@@ -86,11 +88,13 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
             return Trained(completed_steps=checkpoint_step(done), was_stopped=False)
         ready = _open(settings, watcher, stack, checkpoint=done)
         _require_same_hashes(out, ready.hashes)
-        first_step = 0 if done is None else restore_state(done, pair_of(ready.session), ready.learner)
-        run.rewind(first_step)
-        start = "the beginning (no whole checkpoint)" if done is None else f"step {first_step} ({done.name})"
-        watcher.say(f"resumed from {start}")
-        return _train(settings, run, ready, stack, watcher, first_step=first_step)
+        start = Progress()
+        if done is not None:
+            start = restore_state(done, pair_of(ready.session), ready.learner, settings.train)
+        run.rewind(start.completed_steps)
+        place = "the beginning (no whole checkpoint)" if done is None else f"step {start.completed_steps} ({done.name})"
+        watcher.say(f"resumed from {place}")
+        return _train(settings, run, ready, stack, watcher, start=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +134,12 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
     return _Ready(task, session, learner, parity, hashes)
 
 
+def _count_frozen(settings: Settings) -> int:
+    """Count the frozen copies that a method will ever make."""
+    method = method_named(settings.train.method)
+    return len({frozen.name for step in range(settings.train.steps) for frozen in method.snapshots(step)})
+
+
 def _doubts(settings: Settings) -> list[str]:
     """Return warnings about settings that make sense one by one and not together."""
     if settings.model.base == "quickstart" and settings.task.name != "countdown-lite":
@@ -150,7 +160,7 @@ def _parity(settings: Settings, session: Session, learner: Learner, *, task: Tas
 
 
 def _train(
-    settings: Settings, run: RunFolder, ready: _Ready, stack: ExitStack, watcher: Watcher, *, first_step: int
+    settings: Settings, run: RunFolder, ready: _Ready, stack: ExitStack, watcher: Watcher, *, start: Progress
 ) -> Trained:
     tracker = open_tracker(settings, run.path)
     if tracker is not None:
@@ -162,7 +172,7 @@ def _train(
         ready.task.train,
         settings,
         run,
-        first_step=first_step,
+        start=start,
         on_step=watcher.on_step,
         tracker=tracker,
         stop=stop,

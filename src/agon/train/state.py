@@ -1,9 +1,12 @@
-"""Save and restore where a training stands: adapters, optimisers, completed steps. Random streams need no saving."""
+"""Save and restore where a training stands: adapters, optimisers, what is used up. Random streams need no saving."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Self
 
+from agon.config import TrainSettings
 from agon.errors import RunError
 from agon.learner.learner import Learner
 from agon.model.checkpoint import load_checkpoint, save_checkpoint
@@ -12,31 +15,63 @@ from agon.runs.checkpoints import checkpoint_step
 from agon.runs.folder import RunFolder
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a training is: steps taken, and what of its budget is used up.
+
+    `problems_consumed` is also the place in the order of problems where the next step goes on. Most methods consume
+    `train.problems_per_step` a step; one that draws further problems consumes more. `rollouts_discarded` are those of
+    `rollouts_generated` that came from problems drawn in vain.
+    """
+
+    completed_steps: int = 0
+    problems_consumed: int = 0
+    rollouts_generated: int = 0
+    rollouts_discarded: int = 0
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any], own: TrainSettings) -> Self:
+        """Read what a checkpoint stored. One from before budgets were counted stored the steps alone, which told everything."""
+        steps = int(tree["completed_steps"])
+        consumed = int(tree.get("problems_consumed", steps * own.problems_per_step))
+        generated = int(tree.get("rollouts_generated", consumed * 2 * own.group_size))
+        return cls(steps, consumed, generated, int(tree.get("rollouts_discarded", 0)))
+
+    def left(self, own: TrainSettings) -> int:
+        """Return how many problems may still be sampled from. With none left the run is over."""
+        return max(own.steps * own.problems_per_step - self.problems_consumed, 0)
+
+    def position(self, own: TrainSettings) -> float:
+        """Return where in the schedule the next step stands, in steps of `problems_per_step` problems."""
+        return self.problems_consumed / own.problems_per_step
+
+
 def save_state(
-    run: RunFolder, pair: AdapterPair, learner: Learner, *, completed_steps: int, is_last: bool, keep: int
+    run: RunFolder, pair: AdapterPair, learner: Learner, progress: Progress, *, is_last: bool, keep: int
 ) -> None:
-    """Save a checkpoint after `completed_steps` steps, whole or not at all, and remove all but the newest `keep`."""
-    with run.checkpoint(completed_steps, is_last=is_last) as folder:
-        save_checkpoint(folder, pair, optimizers=learner.state(), progress={"completed_steps": completed_steps})
+    """Save a checkpoint, whole or not at all, and remove all but the newest `keep`."""
+    with run.checkpoint(progress.completed_steps, is_last=is_last) as folder:
+        save_checkpoint(folder, pair, optimizers=learner.state(), progress=asdict(progress))
     run.prune_checkpoints(keep)
 
 
-def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner) -> int:
-    """Fill adapters and optimisers from a checkpoint, bit for bit, and return how many steps it had completed.
+def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner, own: TrainSettings) -> Progress:
+    """Fill adapters and optimisers from a checkpoint, bit for bit, and return how far the training was.
 
     Raises:
         RunError, ModelError: the checkpoint is damaged or belongs to another run.
     """
     state = load_checkpoint(checkpoint, pair)
     learner.load_state(state.optimizers)
-    completed = int(state.progress["completed_steps"])
-    if completed != checkpoint_step(checkpoint):
+    progress = Progress.from_json(dict(state.progress), own)
+    if progress.completed_steps != checkpoint_step(checkpoint):
         raise RunError(
-            f"{checkpoint} says it was saved after step {completed}: remove it, and resume from the one before"
+            f"{checkpoint} says it was saved after step {progress.completed_steps}: remove it, and resume from the one before"
         )
-    return completed
+    return progress
 
 
-def checkpoint_bytes(pair: AdapterPair) -> int:
-    """Return the size of a checkpoint: both adapters in float32, and two moments of each."""
-    return sum(3 * 4 * parameter.numel() for name in ("A", "B") for parameter in pair.parameters(name))
+def checkpoint_bytes(pair: AdapterPair, *, num_frozen: int = 0) -> int:
+    """Return the size of a checkpoint: both adapters in float32, two moments of each, and frozen copies."""
+    one = sum(4 * parameter.numel() for parameter in pair.parameters("A"))
+    return (2 * 3 + num_frozen) * one

@@ -7,7 +7,7 @@ import pytest
 from agon.config import TrainSettings
 from agon.errors import ConfigError
 from agon.records import Problem
-from agon.train.order import order_seed, problems_of_step
+from agon.train.order import order_seed, problems_from, problems_of_step
 
 PROBLEMS = [Problem(id=str(i), question=f"q{i}", gold="1", task="t", verifier="exact") for i in range(10)]
 
@@ -40,3 +40,11 @@ def test_another_order_can_be_asked_for_at_the_same_seed():
 def test_a_step_wider_than_the_task_is_refused():
     with pytest.raises(ConfigError, match=r"problems_per_step is 11.*10 training problems"):
         _ids(0, per_step=11)
+
+
+def test_a_step_is_a_stretch_of_the_order_and_stretches_of_any_length_add_up_to_it():
+    whole = [problem.id for problem in problems_from(PROBLEMS, 8, count=7, seed=0)]
+    parts = [*problems_from(PROBLEMS, 8, count=1, seed=0), *problems_from(PROBLEMS, 9, count=6, seed=0)]
+    assert [problem.id for problem in parts] == whole
+    assert whole[:4] == _ids(2)
+    assert problems_from(PROBLEMS, 3, count=0, seed=0) == []
