@@ -23,10 +23,8 @@ _EXCHANGE_LEGEND = (
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print a comparison; nothing is wider than 100 columns."""
-    console = Console()
-    if not console.is_terminal or console.width > _WIDTH:
-        console = Console(width=_WIDTH)
+    """Print a comparison, 100 columns wide: on a narrower terminal the table would lose numbers."""
+    console = Console(width=_WIDTH)
     rows, hidden = _shown(comparison)
     console.print(_result_table(comparison, rows))
     _print_lines(console, _legend(comparison, rows, hidden))

@@ -54,7 +54,7 @@ def compare(
         arms=tuple(_arms(planned, headlines)),
         rows=rows,
         tests=tuple(paired_tests(list(headlines.values()), rivals, seed=subject.evaluation_seed or _SEED)),
-        panel_2x2=panel_2x2(headlines, seed=subject.evaluation_seed or _SEED),
+        panel_2x2=panel_2x2(built, seed=subject.evaluation_seed or _SEED),
         init_panel=init_panel(planned, headlines),
         frontier=frontier(rows),
         notes=tuple(dict.fromkeys(notes)),

@@ -9,27 +9,26 @@ from agon.comparison.records import Row
 
 _BEST_WHO = ("chosen", "mean", "a-b", "b-a", "a", "b", "base")
 
-# Pairs whose challengers read no draft while training answer alone, and a pair that read answers is deployed so.
-_TRAINED_FOR = {
-    "hidden": ("single",),
-    "shared-hidden": ("single",),
-    "answer-visible": ("answer-visible", "cascade"),
-}
-
 
 def headline(rows: Sequence[Row], arm: PlannedArm | None) -> Row | None:
     """Return the row that stands for an arm (None: the base), among its rows; None where there are none.
 
-    A pair stands by its cascade; an adapter that learned to challenge itself by its self-cascade; any other by a single answer.
-    Where that was not measured the first protocol that was takes its place. Among directions the chosen one comes before the
-    mean of both, and that before either.
+    A pair stands by its cascade (with the answer shown, if it was in training), whatever opponents it had in training; an adapter that
+    learned to challenge itself by its self-cascade; any other by a single answer. Where that was not measured the first protocol that
+    was takes its place. Among directions the chosen one comes before the mean of both, and that before either.
     """
     plain = [row for row in rows if not row.label] or list(rows)
     for protocol in (*_protocols(rows, arm), *dict.fromkeys(row.protocol for row in plain)):
-        found = [row for row in plain if row.protocol == protocol]
-        if found:
-            return min(found, key=lambda row: (row.drafts, _rank(row)))
+        found = best_of(rows, protocol)
+        if found is not None:
+            return found
     return None
+
+
+def best_of(rows: Sequence[Row], protocol: str) -> Row | None:
+    """Return an arm's row in one protocol: the chosen direction, or the mean, or what there is; None where that was not measured."""
+    found = [row for row in rows if row.protocol == protocol]
+    return min(found, key=lambda row: (bool(row.label), row.drafts, _rank(row)), default=None)
 
 
 def representatives(rows: Sequence[Row]) -> list[Row]:
@@ -45,8 +44,8 @@ def representatives(rows: Sequence[Row]) -> list[Row]:
 def _protocols(rows: Sequence[Row], arm: PlannedArm | None) -> tuple[str, ...]:
     if arm is None:
         return ("single",)
-    if arm.method in _TRAINED_FOR:
-        return _TRAINED_FOR[arm.method]
+    if arm.method == "answer-visible":
+        return "answer-visible", "cascade"
     if any(row.protocol == "cascade" for row in rows):
         return ("cascade",)
     if any(training.learns_challenges for training in arm.trainings):

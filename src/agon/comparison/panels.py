@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from agon.comparison.arms import PlannedArm
+from agon.comparison.headline import best_of
 from agon.comparison.records import Effect, InitRow, Panel2x2, PanelCell
 from agon.comparison.rows import BuiltRow
 from agon.stats import Answers, Interval, nested_difference
@@ -18,21 +19,28 @@ _CELLS = (
 _INIT_KEYS = ("adapter.init", "adapter.noise_kl")
 
 
-def panel_2x2(headlines: Mapping[str, BuiltRow], *, seed: int) -> Panel2x2 | None:
+def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
     """Return the four arms that differ in competition and in exchange alone; None where none of the last three was measured.
 
-    Without exchange a shared hidden rival's draft pays the bonus: inert where the reward is standardised in the group (ALGORITHMS
-    12.2). Each stands by its own protocol, so that the cells with exchange also spend a second stage's tokens.
+    Without exchange there is one pass: single answers, the mean of both adapters where two were trained. A shared hidden rival's
+    draft then pays the bonus, which is inert where the reward is standardised in the group (ALGORITHMS 12.2). With exchange it is
+    the cascade, which also spends a second stage's tokens.
     """
-    if not any(name in headlines for name, *_ in _CELLS[1:]):
+    found: dict[str, BuiltRow] = {}
+    for name, _, exchange in _CELLS:
+        own = [item for item in built if item.row.arm == name]
+        best = best_of([item.row for item in own], "cascade" if exchange else "single")
+        if best is not None:
+            found[name] = next(item for item in own if item.row.id == best.id)
+    if not any(name in found for name, *_ in _CELLS[1:]):
         return None
     cells = tuple(
-        PanelCell(competition, exchange, name, headlines[name].row.id if name in headlines else None)
+        PanelCell(competition, exchange, name, found[name].row.id if name in found else None)
         for name, competition, exchange in _CELLS
     )
-    if not all(name in headlines for name, *_ in _CELLS):
+    if len(found) < len(_CELLS):
         return Panel2x2(cells)
-    plain, competing, exchanging, both = (headlines[name].answers for name, *_ in _CELLS)
+    plain, competing, exchanging, both = (found[name].answers for name, *_ in _CELLS)
     effects = (
         _effect("exchange without competition", plain, exchanging, seed),
         _effect("exchange with competition", competing, both, seed),
@@ -74,8 +82,10 @@ def _interaction(
     """Return (both - exchanging) - (competing - plain) = (both + plain) - (competing + exchanging).
 
     Each bracket is twice the mean of two methods. Their runs are independent, so that the k-th run of one may stand beside the k-th
-    of the other; runs that only one of them has are left out.
+    of the other; runs beyond the number that all four have are left out.
     """
+    num_runs = min(map(len, (plain, competing, exchanging, both)))
+    plain, competing, exchanging, both = (runs[:num_runs] for runs in (plain, competing, exchanging, both))
     found = nested_difference(_together(competing, exchanging), _together(both, plain), seed=seed)
     low, high = 2 * found.interval.low, 2 * found.interval.high
     interval = Interval(low, high, found.interval.level, found.interval.kind, found.interval.unit)
@@ -86,7 +96,7 @@ def _together(first: Sequence[Answers], second: Sequence[Answers]) -> list[Answe
     """Put the runs of two methods side by side, each counting half whatever its number of samples."""
     return [
         {name: [*a[name]] * len(b[name]) + [*b[name]] * len(a[name]) for name in a}
-        for a, b in zip(first, second, strict=False)
+        for a, b in zip(first, second, strict=True)
     ]
 
 

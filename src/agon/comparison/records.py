@@ -96,8 +96,8 @@ class Row:
     `accuracy` is the mean of the trainings' accuracies, `seed_sd` their standard deviation (n - 1; None for one).
     `counted` says of how many matches `conversion`, `regression` and `blind_second` are shares, where that is known.
     `dead_group_share` and `revived_group_share` speak of training: groups without a signal, and dead by correctness but revived by
-    a bonus. `latency_s` is None where none was recorded. `label` is empty but where a run holds several measurements of the same thing:
-    it then says which evaluation this is, and ends the id.
+    a bonus. `latency_s` is None where none was recorded. `label` tells apart rows of the same protocol and ends their ids: layers
+    of drafts, what a selective cascade goes by, or the evaluation's label where a run was measured twice in the same way.
     """
 
     id: str

@@ -20,7 +20,11 @@ _COUNTED = ("conversion", "regression", "blind_second")
 
 
 class Variant(NamedTuple):
-    """What is measured, whoever plays. `label` is empty but where a run holds several measurements of the same thing."""
+    """What is measured, whoever plays.
+
+    `label` tells apart what has the same protocol: layers of drafts, what a selective cascade goes by, or the evaluation's own label
+    where a run holds several measurements of the same thing. Empty otherwise.
+    """
 
     protocol: str
     drafts: int
@@ -122,10 +126,9 @@ def _cells(
             variant, who = _variant(item), _who(item)
             taken = (variant, who) in found
             found[(variant._replace(label=item.label) if taken else variant), who] = item
-        chosen = chosen_direction(own)
         for (variant, who), item in found.items():
             cells.setdefault((variant, who), []).append(SeedCell(training, (item,), item.direction))
-            if who == chosen:
+            if item.direction is not None and who == chosen_direction(own, variant.protocol):
                 cells.setdefault((variant, "chosen"), []).append(SeedCell(training, (item,), who))
             other = found.get((variant, {"a-b": "b-a", "a": "b"}.get(who, "")))
             if other is not None:
@@ -133,12 +136,13 @@ def _cells(
     return cells
 
 
-def chosen_direction(measured: Iterable[Measured]) -> str | None:
+def chosen_direction(measured: Iterable[Measured], protocol: str) -> str | None:
     """Return the direction that was better on a run's development problems, as its evaluations say; None where none does.
 
-    Cascades speak first: other protocols take the cascade's choice.
+    A protocol's own choice counts before the cascade's, which controls such as a blind second pass take over.
     """
-    for item in sorted(measured, key=lambda item: (item.result["protocol"] != "cascade", len(item.label))):
+    ranks = {protocol: 0, "cascade": 1}
+    for item in sorted(measured, key=lambda item: (ranks.get(item.result["protocol"], 2), len(item.label))):
         if item.direction is None:
             continue
         if item.result.get("chosen") is True:
@@ -151,7 +155,14 @@ def chosen_direction(measured: Iterable[Measured]) -> str | None:
 
 
 def _variant(item: Measured) -> Variant:
-    return Variant(str(item.result["protocol"]), max(1, len(item.result["players"].get("drafters") or ())), "")
+    lineup = item.result.get("lineup") or {}
+    layers, doubt = lineup.get("layers") or 1, lineup.get("doubt")
+    details = [f"l{layers}" if layers > 1 else "", str(doubt) if doubt is not None else ""]
+    label = "-".join(detail for detail in details if detail)
+    drafters = item.result["players"].get("drafters") or ()
+    # The second draft of a blind second pass is no other draft to choose from: it is the answer.
+    drafts = 1 if item.result["protocol"] == "blind-second" else max(1, len(drafters))
+    return Variant(str(item.result["protocol"]), drafts, label)
 
 
 def _who(item: Measured) -> str:

@@ -1,0 +1,155 @@
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from agon.comparison import records
+from agon.comparison.compare import compare
+from agon.errors import ConfigError
+
+
+def quickstart(fake, tmp_path):
+    """What the quickstart leaves: the base and four trainings, each measured once on four problems."""
+    parent = tmp_path / "quickstart"
+    fake.parent(parent, children=["grpo", "grpo-doubled-cap", "cooperative", "agon"], default="agon")
+    fake.evaluate(parent, "zero-shot", "1000", method=None)
+    fake.evaluate(fake.run(parent / "grpo", "grpo"), "grpo", "1100", method="grpo")
+    cap = fake.run(parent / "grpo-doubled-cap", "grpo", rollout__max_draft_tokens=88)
+    fake.evaluate(cap, "grpo-doubled-cap", "1111", method="grpo")
+    note = "direction b-a chosen on 64 development problems (a-b 0.703, b-a 0.719)"
+    for name, marks in (("cooperative", "1110"), ("agon", "0111")):
+        fake.evaluate(
+            fake.run(parent / name, name), name, marks, method=name, protocol="cascade", direction="b-a", notes=[note]
+        )
+    return parent
+
+
+def test_a_quickstart_compares_its_arms_with_cooperative_and_the_doubled_cap(fake, tmp_path):
+    comparison = compare([quickstart(fake, tmp_path)])
+    assert [(arm.name, arm.headline) for arm in comparison.arms] == [
+        ("base", "base:single:base"),
+        ("grpo", "grpo:single:a"),
+        ("grpo-doubled-cap", "grpo-doubled-cap:single:a"),
+        ("cooperative", "cooperative:cascade:chosen"),
+        ("agon", "agon:cascade:chosen"),
+    ]
+    assert [(test.first.split(":")[0], test.family) for test in comparison.tests] == [
+        *((name, "against cooperative") for name in ("base", "grpo", "grpo-doubled-cap", "agon")),
+        *((name, "against grpo-doubled-cap") for name in ("base", "grpo", "cooperative", "agon")),
+    ]
+    agon = comparison.tests[3]
+    # 0111 against 1110: one problem won, one lost
+    assert (agon.difference, agon.wins, agon.losses, agon.p, agon.p_holm) == (0.0, 1, 1, 1.0, 1.0)
+    assert comparison.panel_2x2.cells[1].row is None
+    assert comparison.notes == ()
+
+
+def test_a_matrix_names_titles_groups_seeds_and_rivals(fake, tmp_path):
+    arms = {"grpo": ("grpo", "baseline", {}), "w3": ("agon", "exchange", {"reward.conversion": 3.0})}
+    matrix = fake.matrix(tmp_path / "m", arms, rivals=("grpo",))
+    for name, (method, _, changes) in arms.items():
+        for seed in (0, 1):
+            more = {key.replace(".", "__"): value for key, value in changes.items()}
+            run = fake.run(matrix / f"cells/{name}-s{seed}", method, seed=seed, **more)
+            fake.evaluate(run, "single-a", "1100" if name == "grpo" else "1110", method=method)
+    fake.evaluate(matrix / "base", "single", "1000", method=None)
+    comparison = compare([matrix])
+    assert [(arm.name, arm.title, arm.group) for arm in comparison.arms[1:]] == [
+        ("grpo", "Grpo", "baseline"),
+        ("w3", "W3", "exchange"),
+    ]
+    assert [run.seed for run in comparison.arms[2].runs] == [0, 1]
+    assert comparison.arms[2].rollouts_per_problem == 16.0
+    assert {test.second for test in comparison.tests} == {"grpo:single:a"}
+    assert [test.seeds for test in comparison.tests] == [(1, 2), (2, 2)]
+
+
+def test_without_a_known_rival_the_first_arm_is_the_rival(fake, tmp_path):
+    runs = [fake.run(tmp_path / name, name) for name in ("margin", "agon")]
+    for run in runs:
+        fake.evaluate(run, "single", "10", method=run.name)
+    (test,) = compare(runs).tests
+    assert (test.first, test.second) == ("agon:single:a", "margin:single:a")
+
+
+def test_any_arm_or_row_can_be_the_rival(fake, tmp_path):
+    parent = quickstart(fake, tmp_path)
+    comparison = compare([parent], against=["grpo", "base:single:base"])
+    assert {test.family for test in comparison.tests} == {"against grpo", "against base:single:base"}
+    with pytest.raises(ConfigError, match=r"--against 'gpro' is neither an arm nor a row .* arms: base, grpo, "):
+        compare([parent], against=["gpro"])
+
+
+def test_a_protocol_can_be_asked_for(fake, tmp_path):
+    parent = quickstart(fake, tmp_path)
+    comparison = compare([parent], protocols=["cascade"])
+    assert {row.protocol for row in comparison.rows} == {"cascade"}
+    assert [arm.headline for arm in comparison.arms if arm.headline] == [
+        "cooperative:cascade:chosen",
+        "agon:cascade:chosen",
+    ]
+    with pytest.raises(ConfigError, match="nothing was measured in the protocol moa; measured: "):
+        compare([parent], protocols=["moa"])
+
+
+def test_a_self_refiner_stands_by_its_self_cascade_and_grpo_by_one_pass(fake, tmp_path):
+    learned = [{"draft/accuracy": 0.5, "challenge/accuracy": 0.5}] * 2
+    runs = [fake.run(tmp_path / "self-refine", "self-refine", metrics=learned), fake.run(tmp_path / "grpo", "grpo")]
+    for run in runs:
+        fake.evaluate(run, "single-a", "10", method=run.name)
+        fake.evaluate(run, "self-cascade-a", "11", method=run.name, protocol="self-cascade")
+    assert [arm.headline for arm in compare(runs).arms] == ["self-refine:self-cascade:a", "grpo:single:a"]
+
+
+def test_a_pair_that_read_answers_stands_by_reading_them(fake, tmp_path):
+    run = fake.run(tmp_path / "answer-visible", "answer-visible")
+    for protocol in ("cascade", "answer-visible"):
+        fake.evaluate(run, protocol, "10", method=run.name, protocol=protocol, direction="a-b", chosen=True)
+    assert compare([run]).arms[0].headline == "answer-visible:answer-visible:chosen"
+
+
+def test_what_has_not_begun_or_was_not_measured_is_said(fake, tmp_path):
+    parent = tmp_path / "q"
+    fake.parent(parent, children=["grpo", "agon", "cooperative"], default="agon")
+    fake.evaluate(fake.run(parent / "grpo", "grpo"), "s", "10", method="grpo")
+    fake.run(parent / "agon")
+    assert compare([parent]).notes == (
+        f"{parent / 'cooperative'} has not begun: it is missing here",
+        f"{parent / 'agon'} has no evaluation: run `agon eval {parent / 'agon'}`",
+    )
+
+
+def test_the_tree_is_plain_json_and_the_same_every_time(fake, tmp_path):
+    parent = quickstart(fake, tmp_path)
+    first, second = (json.dumps(compare([parent]).to_json(), allow_nan=False) for _ in range(2))
+    assert first == second
+    assert json.loads(first)["format_version"] == 1
+
+
+def test_the_example_that_reports_are_tested_with_has_the_trees_fields():
+    example = json.loads((Path(__file__).parent / "example.json").read_text())
+    assert set(example) == {item.name for item in fields(records.Comparison)}
+    kinds = {
+        "arms": records.Arm,
+        "rows": records.Row,
+        "tests": records.PairedTest,
+        "init_panel": records.InitRow,
+        "frontier": records.FrontierPoint,
+    }
+    for part, kind in kinds.items():
+        for item in example[part]:
+            assert set(item) == {field.name for field in fields(kind)}, part
+
+
+def test_a_comparison_loads_no_torch(fake, tmp_path):
+    parent = quickstart(fake, tmp_path)
+    code = (
+        "import sys; from agon.cli.main import main; code = main(['compare', sys.argv[1]]);"
+        "sys.exit(code or int(bool({'torch', 'transformers', 'peft'} & set(sys.modules))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(parent)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "against cooperative" in done.stdout

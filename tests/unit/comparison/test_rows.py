@@ -1,0 +1,173 @@
+import pytest
+
+from agon.comparison.arms import plan_arms
+from agon.comparison.collect import collect
+from agon.comparison.rows import build_rows
+from agon.stats import clopper_pearson, nested_interval
+
+
+def rows_of(*paths, protocols=None):
+    collected = collect(paths)
+    built, notes = build_rows(plan_arms(collected), collected.measured, protocols=protocols, seed=1)
+    return {item.row.id: item.row for item in built}, notes
+
+
+def pair(fake, tmp_path):
+    """Two seeds of a pair; one says its choice in a field, the other in a note."""
+    runs = [fake.run(tmp_path / f"agon-s{seed}", seed=seed) for seed in (0, 1)]
+    how = {"protocol": "cascade"}
+    fake.evaluate(runs[0], "a-b", "1100", direction="a-b", chosen=False, **how)
+    fake.evaluate(runs[0], "b-a", "1110", direction="b-a", chosen=True, **how)
+    note = "direction a-b chosen on 64 development problems (a-b 0.703, b-a 0.700)"
+    fake.evaluate(runs[1], "a-b", "1111", direction="a-b", notes=[note], **how)
+    fake.evaluate(runs[1], "b-a", "0111", direction="b-a", **how)
+    return runs
+
+
+def test_both_directions_their_mean_and_the_chosen_one_over_seeds(fake, tmp_path):
+    rows, _ = rows_of(*pair(fake, tmp_path))
+    assert list(rows) == [f"agon:cascade:{who}" for who in ("a-b", "b-a", "mean", "chosen")]
+    found = {row.who: row.accuracy for row in rows.values()}
+    # a-b: 2/4, 4/4. b-a: 3/4, 3/4. mean: 5/8, 7/8. chosen: b-a 3/4 for seed 0, a-b 4/4 for seed 1.
+    assert found == {"a-b": 0.75, "b-a": 0.75, "mean": 0.75, "chosen": 0.875}
+    # sample SD of two values is their difference / sqrt 2
+    assert [row.seed_sd for row in rows.values()] == pytest.approx([0.5 / 2**0.5, 0.0, 0.25 / 2**0.5, 0.25 / 2**0.5])
+    assert [row.direction for row in rows.values()] == ["a-b", "b-a", "mean", "chosen"]
+    chosen = rows["agon:cascade:chosen"]
+    assert (chosen.seeds, chosen.n, chosen.samples) == ((0, 1), 4, 1)
+    assert [(item.seed, item.accuracy, item.direction) for item in chosen.per_seed] == [
+        (0, 0.75, "b-a"),
+        (1, 1.0, "a-b"),
+    ]
+    assert [item.labels for item in rows["agon:cascade:mean"].per_seed] == [("a-b", "b-a"), ("a-b", "b-a")]
+
+
+def test_one_training_and_one_sample_have_the_exact_interval_and_several_the_nested_one(fake, tmp_path):
+    runs = pair(fake, tmp_path)
+    both, _ = rows_of(*runs)
+    row = both["agon:cascade:a-b"]
+    answers = [{f"p{i:03d}": [mark == "1"] for i, mark in enumerate(text)} for text in ("1100", "1111")]
+    assert row.interval == nested_interval(answers, seed=1)
+    assert (row.interval_kind, row.interval.unit) == ("nested-bootstrap", "problem and seed")
+    assert row.per_seed[0].interval == clopper_pearson(2, 4)
+    one, _ = rows_of(runs[0])
+    assert one["agon:cascade:a-b"].interval == clopper_pearson(2, 4)
+    assert one["agon:cascade:a-b"].seed_sd is None
+    assert one["agon:cascade:mean"].interval_kind == "cluster-bootstrap"
+
+
+def test_a_direction_that_nobody_chose_is_not_called_chosen(fake, tmp_path):
+    run = fake.run(tmp_path / "agon")
+    fake.evaluate(run, "x", "10", protocol="cascade", direction="a-b", notes=["direction a-b as asked for"])
+    rows, _ = rows_of(run)
+    assert list(rows) == ["agon:cascade:a-b"]
+
+
+def test_a_control_takes_over_the_cascades_choice_and_a_protocol_of_its_own_does_not(fake, tmp_path):
+    run = fake.run(tmp_path / "agon")
+    for direction, marks in (("a-b", "10"), ("b-a", "11")):
+        for protocol, chosen in (("cascade", direction == "b-a"), ("selective", direction == "a-b"), ("placebo", None)):
+            fake.evaluate(run, f"{protocol}-{direction}", marks, protocol=protocol, direction=direction, chosen=chosen)
+    rows, _ = rows_of(run)
+    assert rows["agon:cascade:chosen"].accuracy == 1.0
+    assert rows["agon:placebo:chosen"].accuracy == 1.0
+    assert rows["agon:selective:chosen"].accuracy == 0.5
+
+
+def test_a_single_answer_of_each_adapter_has_a_mean_without_direction(fake, tmp_path):
+    run = fake.run(tmp_path / "agon")
+    fake.evaluate(run, "single-a", "1100")
+    fake.evaluate(run, "single-b", "1000", players={"drafters": ["B"], "challenger": None})
+    rows, _ = rows_of(run)
+    assert {name: row.accuracy for name, row in rows.items()} == {
+        "agon:single:a": 0.5,
+        "agon:single:b": 0.25,
+        "agon:single:mean": 0.375,
+    }
+    assert rows["agon:single:mean"].direction is None
+
+
+def test_rates_are_pooled_over_the_matches_they_are_shares_of(fake, tmp_path):
+    runs = [fake.run(tmp_path / f"s{seed}", seed=seed) for seed in (0, 1)]
+    for run, rate, count in zip(runs, (0.5, 1 / 3), (10, 30), strict=True):
+        fake.evaluate(
+            run,
+            "c",
+            "10",
+            protocol="cascade",
+            direction="a-b",
+            conversion=rate,
+            regression=rate,
+            copy_rate=0.1,
+            intervals={"conversion": {"n": count}},
+        )
+    row = rows_of(*runs)[0]["agon:cascade:a-b"]
+    # (5 + 10) of 40; of the regression nobody says how many, so that it is the mean of 1/2 and 1/3
+    assert (row.conversion, row.counted) == (pytest.approx(0.375), {"conversion": 40})
+    assert row.regression == pytest.approx(5 / 12)
+    assert (row.copy, row.leak, row.blind_second) == (pytest.approx(0.1), None, None)
+
+
+def test_tokens_are_means_and_prompts_are_what_was_read_beside_summaries(fake, tmp_path):
+    runs = [fake.run(tmp_path / f"s{seed}", seed=seed) for seed in (0, 1)]
+    for run, drafts in zip(runs, (20.0, 30.0), strict=True):
+        tokens = {
+            "draft": drafts,
+            "summary_prefill": 12.0,
+            "challenge": 10.0,
+            "total": drafts + 10,
+            "prefill_total": 40.0,
+        }
+        fake.evaluate(run, "c", "10", protocol="cascade", direction="a-b", tokens=tokens, latency_s=drafts / 10)
+    row = rows_of(*runs)[0]["agon:cascade:a-b"]
+    ledger = row.tokens
+    assert (ledger.draft, ledger.challenge, ledger.total) == (25.0, 10.0, 35.0)
+    assert (ledger.summary_prefill, ledger.prompt_prefill, ledger.prefill_total) == (12.0, 28.0, 40.0)
+    assert row.latency_s == 2.5
+
+
+def test_two_measurements_of_the_same_thing_are_told_apart_by_label(fake, tmp_path):
+    fake.parent(tmp_path / "q", children=["agon"], default="agon")
+    fake.evaluate(fake.run(tmp_path / "q/agon"), "single-a", "11")
+    fake.evaluate(tmp_path / "q", "single", "00", method=None)
+    fake.evaluate(tmp_path / "q", "single-doubled-cap", "10", method=None)
+    rows, _ = rows_of(tmp_path / "q")
+    assert list(rows) == ["base:single:base", "base:single:base:single-doubled-cap", "agon:single:a"]
+    assert rows["base:single:base:single-doubled-cap"].label == "single-doubled-cap"
+    assert rows["base:single:base"].seeds == ()
+    assert [item.seed for item in rows["base:single:base"].per_seed] == [None]
+
+
+def test_drafts_layers_and_doubt_name_a_row(fake, tmp_path):
+    run = fake.run(tmp_path / "agon")
+    two = {"drafters": ["A", "A"], "challenger": None}
+    fake.evaluate(run, "majority", "10", protocol="majority", players=two)
+    fake.evaluate(run, "moa", "10", protocol="moa", players={**two, "challenger": "A"}, lineup={"layers": 2})
+    fake.evaluate(run, "sel", "11", protocol="selective", direction="a-b", lineup={"layers": 1, "doubt": "agreement"})
+    blind = {"drafters": ["A", "B"], "challenger": None}
+    fake.evaluate(run, "blind", "11", protocol="blind-second", direction="a-b", players=blind)
+    rows, _ = rows_of(run)
+    assert list(rows) == [
+        "agon:moa-k2:a:l2",
+        "agon:majority-k2:a",
+        "agon:blind-second:a-b",
+        "agon:selective:a-b:agreement",
+    ]
+    assert rows["agon:majority-k2:a"].drafts == 2
+
+
+def test_a_base_measured_in_two_folders_counts_once_and_that_is_said(fake, tmp_path):
+    runs = [fake.run(tmp_path / name, name) for name in ("agon", "grpo")]
+    for run in runs:
+        fake.evaluate(run, "own", "11", method=run.name)
+        fake.evaluate(run, "base", "10", method=None)
+    rows, notes = rows_of(*runs)
+    assert rows["base:single:base"].per_seed[0].run == str(runs[0])
+    assert notes == [f"the base was measured more than once; left out: {runs[1]} (base)"]
+
+
+def test_only_the_protocols_asked_for_have_rows(fake, tmp_path):
+    run = fake.run(tmp_path / "agon")
+    fake.evaluate(run, "s", "10")
+    fake.evaluate(run, "c", "10", protocol="cascade", direction="a-b")
+    assert list(rows_of(run, protocols=("single",))[0]) == ["agon:single:a"]
