@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -34,6 +35,9 @@ def termination_as_interrupt() -> Generator[None]:
 
 
 def is_orphan(environment: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether the process that this one was started to work for is gone."""
+    """Tell whether the process that this one was started to work for is gone: the one named to it, or the one that had it forked."""
+    forked_for = multiprocessing.parent_process()
+    if forked_for is not None and not forked_for.is_alive():
+        return True
     parent = environment.get(PARENT_VARIABLE)
     return parent is not None and parent != str(os.getppid())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agon.ablation.cells import Cell, OnProgress, train_cells
+from agon.ablation.jobs import default_parallel
 from agon.config import Settings
 from agon.errors import ConfigError
 from agon.evaluation.evaluate import Subject, choose_direction, evaluate
@@ -81,7 +81,7 @@ def run_quickstart(
     """
     cells = quickstart_cells(settings)
     _prepare_folder(out, cells, resume=resume)
-    train_cells(out, cells, num_parallel=max(1, min(len(cells), os.cpu_count() or 1)), on_progress=on_progress)
+    train_cells(out, cells, num_parallel=min(len(cells), default_parallel()), on_progress=on_progress)
     by_label = _measure(settings, out, on_evaluation)
     report = out / "report.html"
     write_report([out], report)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from agon.ablation.cells import count_steps
+from agon.ablation.jobs import run_jobs
+
+
+def _ignore(names):
+    pass
+
+
+def test_every_job_runs_with_one_thread_and_its_output_is_kept(tmp_path, make_job):
+    told = []
+    jobs = [make_job(name, 3) for name in ("one", "two", "three")]
+    assert run_jobs(jobs, num_parallel=2, on_tick=told.append, keep_going=False) == []
+    assert [count_steps(tmp_path / name) for name in ("one", "two", "three")] == [3, 3, 3]
+    assert (tmp_path / "two.log").read_text() == "threads 1\n"
+    assert {name for names in told for name in names} == {"one", "two", "three"}
+
+
+def test_no_more_jobs_run_at_once_than_asked_for(tmp_path, make_job):
+    seen = []
+
+    def look(names):
+        assert len(names) == 1
+        seen.append({name: count_steps(tmp_path / name) for name in ("one", "two")})
+
+    run_jobs([make_job("one", 5), make_job("two", 5)], num_parallel=1, on_tick=look, keep_going=False)
+    # one after the other: the second has no steps before the first has all five
+    assert all(steps["two"] == 0 or steps["one"] == 5 for steps in seen)
+
+
+def test_a_failure_stops_the_others_after_they_have_saved(tmp_path, make_job):
+    jobs = [make_job("one", 4, "one"), make_job("slow", 1000), make_job("never", 1)]
+    (failure,) = run_jobs(jobs, num_parallel=2, on_tick=_ignore, keep_going=False)
+    assert str(failure) == f"cell one: disk is full (log: {tmp_path / 'one.log'})"
+    assert failure.exit_code == 1
+    assert (tmp_path / "slow" / "saved").read_text() == "1"
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_failure_does_not_stop_the_others_where_they_are_to_go_on(tmp_path, make_job):
+    jobs = [make_job("one", 1, "one"), make_job("two", 2), make_job("killed", 2, "killed"), make_job("four", 2)]
+    failures = run_jobs(jobs, num_parallel=1, on_tick=_ignore, keep_going=True)
+    assert [failure.name for failure in failures] == ["one", "killed"]
+    # ended by SIGKILL, number 9, and said nothing
+    assert failures[1].reason == "ended by signal 9"
+    assert failures[1].exit_code == 1
+    assert [count_steps(tmp_path / name) for name in ("two", "four")] == [2, 2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_is_passed_on_once_and_waits_for_the_jobs_to_save(tmp_path, make_job, number):
+    jobs = [make_job(name, 1000) for name in ("one", "two", "three")]
+
+    def interrupt():
+        while not all(count_steps(tmp_path / name) for name in ("one", "two")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), number)
+
+    watcher = threading.Thread(target=interrupt, daemon=True)
+    watcher.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs(jobs, num_parallel=2, on_tick=_ignore, keep_going=True)
+    assert [(tmp_path / name / "saved").read_text() for name in ("one", "two")] == ["1", "1"]
+    assert not (tmp_path / "three").exists()
