@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agon import __version__
-from agon.cli import data, doctor, evaluate, report, solve, train, verify
+from agon.cli import ablate, compare, data, doctor, evaluate, report, solve, train, verify
 from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser
 from agon.errors import AgonError
 from agon.signals import termination_as_interrupt
 
-_COMMANDS = (train, evaluate, solve, report, verify, data, doctor)
+_COMMANDS = (train, ablate, evaluate, compare, solve, report, verify, data, doctor)
 
 
 def build_parser() -> Parser:
@@ -31,13 +31,18 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 usage or configuration, 3 diverged, 130 interrupted."""
+    options = build_parser().parse_args(arguments)
+    return run_guarded(lambda: options.run(options))
+
+
+def run_guarded(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code; an expected failure is told in one line."""
     # Idle OpenMP threads that spin cost a step several times its work when two trainings share the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    options = build_parser().parse_args(arguments)
     try:
         with termination_as_interrupt():
-            code = options.run(options)
+            code = command()
         # Here, so that a full disk behind a redirection is told as well.
         sys.stdout.flush()
         return code

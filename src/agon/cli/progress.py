@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -19,6 +19,9 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+
+if TYPE_CHECKING:
+    from agon.ablation.run import MatrixState, Running
 
 _PLAIN_EVERY_S = 15.0
 _TICK_S = 0.5
@@ -118,6 +121,44 @@ class CellsProgress(_Bars):
     def say_evaluation(self, title: str) -> None:
         """Show what is being measured."""
         self.say(f"evaluating: {title}")
+
+
+class MatrixProgress(_Bars):
+    """Progress of a matrix: a bar for its cells, and one for each that is running."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._all: TaskID | None = None
+        self._tasks: dict[str, TaskID] = {}
+
+    def update(self, now: MatrixState) -> None:
+        """Show how many cells are done, which are running, and about how long the rest will take."""
+        if self._all is None:
+            self._all = self.progress.add_task("cells", total=now.total, info="")
+        self.progress.update(self._all, completed=now.done)
+        names = {cell.name for cell in now.running}
+        for name in [name for name in self._tasks if name not in names]:
+            self.progress.remove_task(self._tasks.pop(name))
+        for cell in now.running:
+            total = cell.total_steps + cell.total_evaluations
+            if cell.name not in self._tasks:
+                self._tasks[cell.name] = self.progress.add_task(cell.name, total=total, info="")
+            self.progress.update(self._tasks[cell.name], completed=cell.steps + cell.evaluations)
+        parts = [_cell_info(cell) for cell in now.running]
+        self.plain(f"cells {now.done}/{now.total}{self._rest(now)}: " + ", ".join(parts))
+
+    def _rest(self, now: MatrixState) -> str:
+        """Say about how long the rest takes, going by the cells that were finished."""
+        if not now.done:
+            return ""
+        passed = time.monotonic() - self._started
+        return f", about {passed * (now.total - now.done) / now.done / 60:.0f} min left"
+
+
+def _cell_info(cell: Running) -> str:
+    if cell.steps < cell.total_steps:
+        return f"{cell.name} step {cell.steps}/{cell.total_steps}"
+    return f"{cell.name} evaluation {cell.evaluations}/{cell.total_evaluations}"
 
 
 class EvaluationProgress(_Bars):

@@ -1,0 +1,57 @@
+"""What an evaluation in a matrix is called says how it is made: `single-a`, `cascade-a-b`, `majority-a-k4`, `single-a-doubled-cap`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agon.errors import ConfigError
+from agon.evaluation.request import Wish
+from agon.records import PROTOCOLS
+
+_LABEL = re.compile(
+    rf"(?P<protocol>{'|'.join(map(re.escape, PROTOCOLS))})(-(?P<who>a-b|b-a|a|b))?(-k(?P<drafts>\d+))?(-l(?P<layers>\d+))?"
+    r"(?P<agreement>-agreement)?(?P<doubled>-doubled-cap)?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One evaluation: what is wished for, and whether both caps on a completion are doubled."""
+
+    wish: Wish
+    doubled_cap: bool
+
+    @property
+    def label(self) -> str:
+        """What its result is filed under."""
+        assert self.wish.label is not None, "a measure is made from a label"
+        return self.wish.label
+
+
+def measure_named(label: str) -> Measure:
+    """Return what a label stands for: PROTOCOL, then who plays (`-a`, `-b`, `-a-b`, `-b-a`), `-kN` drafts, `-lN` layers, `-agreement`
+    (what a selective cascade doubts by), `-doubled-cap`.
+
+    A protocol of two players without a direction takes the one that is better on the development problems.
+
+    Raises:
+        ConfigError: it stands for nothing.
+    """
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        raise ConfigError(
+            f"evaluation {label!r} is not known: write PROTOCOL, then -a, -b, -a-b or -b-a, -kN, -lN, -agreement, -doubled-cap "
+            f"(single-a, cascade-a-b, majority-a-k4); protocols: {', '.join(PROTOCOLS)}"
+        )
+    who, drafts = found["who"], found["drafts"]
+    wish = Wish(
+        protocol=found["protocol"],
+        direction=who if who in ("a-b", "b-a") else "dev",
+        adapter=who if who in ("a", "b") else None,
+        num_drafts=None if drafts is None else int(drafts),
+        label=label,
+        layers=None if found["layers"] is None else int(found["layers"]),
+        doubt="agreement" if found["agreement"] else None,
+    )
+    return Measure(wish, doubled_cap=found["doubled"] is not None)

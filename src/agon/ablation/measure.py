@@ -1,0 +1,191 @@
+"""The evaluations of one cell, or of the untrained base: each once for a checkpoint, and again only if that has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from agon.ablation.labels import Measure, measure_named
+from agon.config import Settings
+from agon.errors import ConfigError, RunError
+from agon.evaluation.evaluate import better_direction, direction_note, direction_scores
+from agon.evaluation.load import Opened, open_base, open_run, sampling_for
+from agon.evaluation.request import check_ahead, measure
+from agon.match.session import fit_problems
+from agon.records import Direction
+from agon.runs.atomic import MARKER, remove_leftovers, sha256_of
+from agon.runs.checkpoints import newest_checkpoint
+from agon.runs.evaluations import write_evaluation
+from agon.runs.folder import RunFolder
+from agon.runs.lock import RunLock
+from agon.runs.manifest import read_json
+from agon.signals import is_orphan
+from agon.tasks.data import TaskData
+
+Say = Callable[[str], None]
+_MEASURED = "measured"
+
+
+def measure_run(run: Path, labels: Sequence[str], *, say: Say) -> None:
+    """Make the evaluations of a finished run that are missing, with one session for all of them.
+
+    Both directions of a cascade carry the accuracy on the development problems (`dev_accuracy`), and whether it chose them (`chosen`).
+
+    Raises:
+        AgonError: the run cannot be opened, or a label cannot be measured.
+        KeyboardInterrupt: the process that started this one is gone.
+    """
+    with RunFolder.open(run):
+        stamp = stamp_of_run(run)
+        missing = missing_evaluations(run, labels, stamp)
+        if not missing:
+            return
+        opened = open_run(run)
+        with opened.session:
+            # Protocols share their drafts: no request is sampled twice.
+            opened = replace(opened, session=opened.session.remembering())
+            scores = _scores(opened) if any(map(_is_direction_of_cascade, missing)) else {}
+            for label in missing:
+                _measure_one(opened, measure_named(label), folder=run, stamp=stamp, scores=scores, say=say)
+
+
+def measure_base(folder: Path, settings: Settings, labels: Sequence[str], *, say: Say) -> None:
+    """Make the evaluations of the untrained base that are missing in `folder`.
+
+    Raises:
+        AgonError: the base cannot be opened, or a label cannot be measured.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = RunLock(folder)
+    try:
+        (folder / "evaluations").mkdir(exist_ok=True)
+        remove_leftovers(folder / "evaluations")
+        stamp = stamp_of_base(settings)
+        missing = missing_evaluations(folder, labels, stamp)
+        if not missing:
+            return
+        opened = open_base(settings)
+        with opened.session:
+            opened = replace(opened, session=opened.session.remembering())
+            for label in missing:
+                _measure_one(opened, measure_named(label), folder=folder, stamp=stamp, scores={}, say=say)
+    finally:
+        lock.release()
+
+
+def missing_evaluations(folder: Path, labels: Sequence[str], stamp: Mapping[str, str] | None) -> list[str]:
+    """Return the labels without a whole result of what `stamp` names; all of them if there is nothing to measure yet (None)."""
+    return [label for label in labels if stamp is None or _stamp_in(folder, label) != stamp]
+
+
+def stamp_of_run(run: Path) -> dict[str, str] | None:
+    """Return what tells a run's last checkpoint from every other: its name, and the hash of its list of files. None without one."""
+    newest = newest_checkpoint(run).path
+    return None if newest is None else {"checkpoint": newest.name, "sha256": sha256_of(newest / MARKER)}
+
+
+def stamp_of_base(settings: Settings) -> dict[str, str]:
+    """Return the hash of the settings that decide an evaluation of the base."""
+    parts = (settings.model, settings.task, settings.rollout, settings.verifier, settings.evaluation)
+    text = "\n".join(part.model_dump_json() for part in parts)
+    return {"settings": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def check_labels(labels: Sequence[str], settings: Settings, task: TaskData, *, is_trained: bool) -> None:
+    """Check before anything is trained that every evaluation can be made.
+
+    Raises:
+        ConfigError: a label contradicts itself or its arm, or its direction cannot be chosen.
+        DataError: there is no problem to measure with.
+    """
+    for label in labels:
+        wanted = measure_named(label)
+        check_ahead(wanted.wish, settings, task, is_trained=is_trained)
+
+
+def _measure_one(
+    opened: Opened,
+    wanted: Measure,
+    *,
+    folder: Path,
+    stamp: Mapping[str, str] | None,
+    scores: Mapping[Direction, float],
+    say: Say,
+) -> None:
+    label = wanted.label
+    evaluated = measure(_doubled(opened, label) if wanted.doubled_cap else opened, wanted.wish, progress=_count)
+    result = {**_with_choice(evaluated.stored, scores, num_problems=len(opened.task.dev)), _MEASURED: stamp}
+    flat = [match for of_problem in evaluated.matches for match in of_problem]
+    write_evaluation(folder, label, result, flat)
+    say(f"evaluated {label}: {evaluated.accuracy:.4f} (n={result['n']}, samples={result['samples']})")
+
+
+def _with_choice(result: dict[str, Any], scores: Mapping[Direction, float], *, num_problems: int) -> dict[str, Any]:
+    """Add to a cascade's result how its direction did on the development problems, and whether that chose it."""
+    direction = result["direction"]
+    if not scores or direction is None or result["protocol"] != "cascade":
+        return result
+    return {
+        **result,
+        "chosen": direction == better_direction(scores),
+        "dev_accuracy": scores[direction],
+        "notes": [*result["notes"], direction_note(scores, num_problems=num_problems)],
+    }
+
+
+def _is_direction_of_cascade(label: str) -> bool:
+    wish = measure_named(label).wish
+    return wish.protocol == "cascade" and wish.direction != "dev"
+
+
+def _scores(opened: Opened) -> dict[Direction, float]:
+    settings = opened.settings
+    if not opened.task.dev:
+        return {}
+    scores = direction_scores(
+        opened.session,
+        opened.task.dev,
+        task=opened.task.name,
+        settings=settings.evaluation,
+        sampling=sampling_for(settings),
+    )
+    _stop_if_orphan()
+    return scores
+
+
+def _doubled(opened: Opened, label: str) -> Opened:
+    """The same with twice the caps: an honest rival of a cascade has as many tokens in one pass."""
+    caps = opened.settings.rollout
+    rollout = caps.model_copy(
+        update={
+            "max_draft_tokens": 2 * caps.max_draft_tokens,
+            "max_challenge_tokens": 2 * caps.max_challenge_tokens,
+        }
+    )
+    limit = opened.settings.task.max_prompt_tokens
+    kept, _ = fit_problems(opened.session, opened.task.test, rollout, max_prompt_tokens=limit)
+    if len(kept) < len(opened.task.test):
+        raise ConfigError(
+            f"evaluation {label!r} leaves no room in the context of {opened.session.engine.context_length} tokens for "
+            f"{len(opened.task.test) - len(kept)} of {len(opened.task.test)} problems: leave it out, or lower the caps"
+        )
+    return replace(opened, settings=opened.settings.model_copy(update={"rollout": rollout}))
+
+
+def _stamp_in(folder: Path, label: str) -> Any:
+    try:
+        return read_json(folder / "evaluations" / f"{label}.json").get(_MEASURED)
+    except RunError:
+        return None
+
+
+def _count(done: int, total: int) -> None:
+    _stop_if_orphan()
+
+
+def _stop_if_orphan() -> None:
+    if is_orphan():
+        raise KeyboardInterrupt
