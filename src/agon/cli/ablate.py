@@ -75,8 +75,10 @@ def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
 def _run(plan: Plan, out: Path, options: Namespace) -> int:
     from agon.ablation.jobs import default_parallel
     from agon.ablation.run import run_matrix
+    from agon.cli.comparison import print_comparison
     from agon.cli.matrix_table import print_plan
     from agon.cli.progress import MatrixProgress
+    from agon.cli.report import write_compared
 
     if not options.json:
         print_plan(plan, None)
@@ -93,17 +95,12 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
         except KeyboardInterrupt:
             print(f"agon: stopped; continue with --resume --out {out}", file=sys.stderr)
             return EXIT_INTERRUPTED
-        report = _write_report(out)
+        progress.say("comparing")
+        report = out / "report.html"
+        comparison = write_compared([out], report)
+    if comparison is not None and not options.json:
+        print_comparison(comparison)
     return _tell_end(plan, out, report, failures, is_json=options.json)
-
-
-def _write_report(out: Path) -> Path:
-    """Write the matrix's report: what `agon report DIR` does."""
-    from agon.report.write import write_report
-
-    report = out / "report.html"
-    write_report([out], report)
-    return report
 
 
 def _tell_end(plan: Plan, out: Path, report: Path, failures: list[Failure], *, is_json: bool) -> int:

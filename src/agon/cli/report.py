@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from agon.cli.common import Subcommands, text
+
+if TYPE_CHECKING:
+    from agon.comparison.records import Comparison
 
 
 def add_parser(subcommands: Subcommands) -> None:
@@ -39,25 +42,36 @@ def add_parser(subcommands: Subcommands) -> None:
 
 def report(options: Namespace) -> int:
     """`agon report`."""
-    from agon.report.write import write_report
-
     runs = [Path(run) for run in options.runs]
     out = Path(options.out) if options.out else runs[0] / "report.html"
-    write_report(runs, out, comparison=_comparison(options, runs))
+    write_compared(runs, out, against=options.against, task=options.task, split=options.split)
     print(f"report: {out}")
     return 0
 
 
-def _comparison(options: Namespace, paths: list[Path]) -> Mapping[str, Any] | None:
-    """Compare the runs where there are several. Runs that cannot be compared still have a page, which says so here.
+def write_compared(
+    paths: Sequence[Path], out: Path, *, against: Sequence[str] = (), task: str | None = None, split: str | None = None
+) -> Comparison | None:
+    """Write the report of some folders, and return the comparison in it: None where there is one run, or nothing to compare.
 
     Raises:
         AgonError: how to compare was said, and it cannot be done so; or a path is no run folder.
     """
+    from agon.report.write import write_report
+
+    comparison = _comparison(paths, against=against, task=task, split=split)
+    write_report(paths, out, comparison=None if comparison is None else comparison.to_json())
+    return comparison
+
+
+def _comparison(
+    paths: Sequence[Path], *, against: Sequence[str], task: str | None, split: str | None
+) -> Comparison | None:
+    """Compare the runs where there are several. Runs that cannot be compared still have a page, which says so here."""
     from agon.errors import AgonError, ConfigError
     from agon.runs import child_runs
 
-    is_asked = bool(options.against or options.task or options.split)
+    is_asked = bool(against or task or split)
     if len({run.resolve() for path in paths for run in child_runs(path)}) < 2:
         if is_asked:
             raise ConfigError(
@@ -67,7 +81,7 @@ def _comparison(options: Namespace, paths: list[Path]) -> Mapping[str, Any] | No
     from agon.comparison.compare import compare
 
     try:
-        return compare(paths, against=options.against, task=options.task, split=options.split).to_json()
+        return compare(paths, against=against, task=task, split=split)
     except AgonError as error:
         if is_asked:
             raise
