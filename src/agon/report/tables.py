@@ -72,13 +72,14 @@ class ExchangeRow:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """What a run was given and what it used."""
+    """What a run was given and what it used. A method that draws further problems is finished after fewer steps than planned."""
 
     name: str
     method: str
     seed: int | None
     steps: int
     planned_steps: int | None
+    is_finished: bool
     rollouts_per_problem: float | None
     rollouts: int | None
     generated: int | None
@@ -177,9 +178,7 @@ def general_warnings(collected: Collected) -> list[str]:
         warnings.append(
             f"runs sampled different numbers of rollouts per problem and step ({shown}): budgets are not equal"
         )
-    unfinished = [
-        row for row in budget_rows(collected.runs) if row.planned_steps is not None and row.steps < row.planned_steps
-    ]
+    unfinished = [row for row in budget_rows(collected.runs) if not row.is_finished]
     warnings += [f"{row.name} has done {row.steps} of {row.planned_steps} steps" for row in unfinished]
     return warnings
 
@@ -195,23 +194,34 @@ def _budget_row(run: Run) -> BudgetRow:
     per_problem = mean_of(run, "rollouts_per_problem")
     problems = train.get("problems_per_step")
     steps = len(run.metrics)
+    counted = _values(run, "rollouts_generated")
     rollouts = None if per_problem is None or problems is None else round(per_problem * problems * steps)
     tokens = [mean for role in ("draft", "challenge") if (mean := mean_of(run, f"{role}/tokens_mean")) is not None]
+    sampled = [value for role in ("draft", "challenge") for value in _values(run, f"{role}/tokens_generated")]
     learned = [value for role in ("draft", "challenge") for value in _values(run, f"{role}/tokens_learned")]
     wall = [row["total_s"] for row in run.timings if isinstance(row.get("total_s"), int | float)]
+    # Older runs did not count what they sampled. Both streams hold as many rollouts, so the mean over rollouts is the mean of theirs.
+    estimate = round(rollouts * sum(tokens) / len(tokens)) if rollouts is not None and tokens else None
     return BudgetRow(
         name=run.name,
         method=str(train.get("method", "")),
         seed=train.get("seed"),
         steps=steps,
         planned_steps=train.get("steps"),
+        is_finished=_is_finished(run, train.get("steps"), problems),
         rollouts_per_problem=per_problem,
-        rollouts=rollouts,
-        # Both streams hold as many rollouts, so the mean over rollouts is the mean of the streams' means.
-        generated=round(rollouts * sum(tokens) / len(tokens)) if rollouts is not None and tokens else None,
+        rollouts=round(counted[-1]) if counted else rollouts,
+        generated=round(sum(sampled)) if sampled else estimate,
         learned=round(sum(learned)) if learned else None,
         wall_s=sum(wall) if wall else None,
     )
+
+
+def _is_finished(run: Run, planned: int | None, problems: int | None) -> bool:
+    consumed = _values(run, "problems_consumed")
+    if planned is None or len(run.metrics) >= planned:
+        return True
+    return problems is not None and bool(consumed) and consumed[-1] >= planned * problems
 
 
 def _values(run: Run, name: str) -> list[float]:

@@ -55,6 +55,31 @@ def test_the_budget_is_what_the_metrics_and_settings_say(parent):
     assert rows["agon"].generated == pytest.approx(3072 * mean, abs=1)
 
 
+def test_what_a_run_counted_itself_is_taken_from_it(parent):
+    path = parent / "agon" / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for step, row in enumerate(rows):
+        row |= {"rollouts_generated": 500 * (step + 1), "draft/tokens_generated": 100, "challenge/tokens_generated": 50}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    row = next(row for row in budget_rows(collect([parent]).runs) if row.name == "agon")
+    # 12 steps: 12 * 500 rollouts, 12 * 150 tokens.
+    assert (row.rollouts, row.generated) == (6000, 1800)
+
+
+def test_a_run_whose_problems_are_used_up_is_finished_before_its_last_step(parent):
+    config = json.loads((parent / "agon" / "config.json").read_text())
+    config["train"]["steps"] = 50
+    (parent / "agon" / "config.json").write_text(json.dumps(config))
+    path = parent / "agon" / "metrics.jsonl"
+    lines = path.read_text().splitlines()
+    # 50 steps of 16 problems are 800.
+    for consumed, is_finished in ((799, False), (800, True)):
+        path.write_text(
+            "\n".join([*lines[:-1], json.dumps({**json.loads(lines[-1]), "problems_consumed": consumed})]) + "\n"
+        )
+        assert next(row for row in budget_rows(collect([parent]).runs) if row.name == "agon").is_finished is is_finished
+
+
 def test_nothing_forbids_comparing_rows_of_one_quickstart(parent):
     assert general_warnings(collect([parent])) == []
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agon.report.collect import Run
-from agon.report.matrix.tree import Node, Tree, group_title, in_group_order
+from agon.report.matrix.tree import Node, Tree, group_of_arm, in_group_order
 from agon.report.tables import BudgetRow, budget_rows
 
 
@@ -58,7 +58,7 @@ def _arm(node: Node, by_path: Mapping[Path, Run]) -> ArmRuns:
     return ArmRuns(
         name=node["name"],
         title=node["title"],
-        group=node["group"] or "other",
+        group=group_of_arm(node),
         method=node["method"],
         settings=node["settings"],
         seeds=tuple(seed for seed, run in pairs if run is not None),
@@ -86,6 +86,3 @@ def _budget(arm: ArmRuns, rows: Sequence[BudgetRow]) -> ArmBudget:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-__all__ = ["ArmBudget", "ArmRuns", "arm_budgets", "arms_of", "group_title"]

@@ -20,11 +20,13 @@ METRICS = frozenset(
         "draft/tokens_mean",
         "draft/truncated_share",
         "draft/dead_group_share",
+        "draft/revived_group_share",
         "draft/entropy",
         "draft/grad_norm",
         "draft/unparsed_share",
         "match/conversion",
         "match/bonus_effective_fraction",
+        "match/advantage_draft_wrong",
         "match/copy_rate",
         "pair/distance",
     }

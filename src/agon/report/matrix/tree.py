@@ -21,8 +21,7 @@ GROUPS: Mapping[str, str] = {
     "length": "length control",
     "init": "initialisations",
 }
-"""What arms are there for, in the order of the page. An arm of another group, or of none, stands under its group's own name, or `OTHER`."""
-OTHER = "other"
+"""What arms are there for, in the order of the page. Other groups stand after these, under their own names."""
 MAX_KEY_ARMS = 4
 """Most arms whose curves are drawn, and whose points are named first, before the reader of the page asks for others."""
 
@@ -63,6 +62,9 @@ class Tree:
         unknown = [name for name in tree._named_rows() if name not in tree.rows]
         if unknown:
             raise ValueError(f"the comparison names the row {unknown[0]!r}, which it does not hold")
+        strays = [row["id"] for row in tree.rows.values() if row["arm"] not in tree.arms]
+        if strays:
+            raise ValueError(f"the comparison holds the row {strays[0]!r}, but not its arm")
         return tree
 
     @property
@@ -89,15 +91,11 @@ class Tree:
 
     def group_of(self, row: Node) -> str:
         """Name the group of a row's arm."""
-        arm = self.arms.get(row["arm"])
-        if arm is None:
-            return OTHER
-        return "base" if arm["method"] is None else arm["group"] or OTHER
+        return group_of_arm(self.arms[row["arm"]])
 
     def is_headline(self, row: Node) -> bool:
         """Whether a row stands for its arm."""
-        arm = self.arms.get(row["arm"])
-        return arm is not None and arm["headline"] == row["id"]
+        return self.arms[row["arm"]]["headline"] == row["id"]
 
     def headlines(self) -> list[Node]:
         """Return the rows that stand for their arms, in the order of the arms."""
@@ -112,6 +110,11 @@ class Tree:
             *(cell["row"] for cell in (*cells, *self.init_panel)),
         ]
         return [name for name in names if name is not None]
+
+
+def group_of_arm(arm: Node) -> str:
+    """Name an arm's group; an arm that no matrix has put into one stands under its method."""
+    return "base" if arm["method"] is None else str(arm["group"] or arm["method"])
 
 
 def protocol_of(row: Node) -> str:
@@ -139,10 +142,10 @@ def name_of(row: Node) -> str:
 
 
 def in_group_order(groups: Sequence[str]) -> list[str]:
-    """Sort names of groups as the page shows them: the known ones first, others as they come, `OTHER` last."""
+    """Sort names of groups as the page shows them: the known ones first, then others as they come."""
     known = list(GROUPS)
     found = list(dict.fromkeys(groups))
-    place = {name: known.index(name) if name in known else len(known) + (name == OTHER) for name in found}
+    place = {name: known.index(name) if name in known else len(known) for name in found}
     return sorted(found, key=place.__getitem__)
 
 

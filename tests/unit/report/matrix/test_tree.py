@@ -45,6 +45,11 @@ def test_a_tree_that_names_a_row_it_does_not_hold_is_refused(content, part):
         Tree.of(broken)
 
 
+def test_a_row_without_its_arm_is_refused(content):
+    with pytest.raises(ValueError, match="holds the row 'agon:cascade:a-b', but not its arm"):
+        Tree.of({**content, "arms": content["arms"][:1], "frontier": [], "tests": []})
+
+
 def test_the_rivals_and_the_panels_last_cell_are_shown_first(content):
     # Without a panel: rivals (grpo), then the trained arms.
     assert Tree.of(content).key_arms == ("grpo", "agon")
@@ -61,20 +66,20 @@ def test_the_rivals_and_the_panels_last_cell_are_shown_first(content):
 
 
 def test_groups_stand_in_the_pages_order_and_unknown_ones_after_them():
-    assert in_group_order(["other", "mine", "init", "baseline", "mine", "base"]) == [
+    assert in_group_order(["yours", "mine", "init", "baseline", "mine", "base"]) == [
         "base",
         "baseline",
         "init",
+        "yours",
         "mine",
-        "other",
     ]
     assert (group_title("control"), group_title("mine")) == ("controls", "mine")
 
 
-def test_an_arm_without_a_group_and_the_base_have_one(content):
+def test_an_arm_without_a_group_stands_under_its_method(content):
     tree = Tree.of(content)
-    assert tree.group_of(tree.rows["agon:cascade:chosen"]) == "other"
-    assert tree.group_of({"arm": "nowhere"}) == "other"
+    assert tree.group_of(tree.rows["agon:cascade:chosen"]) == "agon"
+    assert tree.group_of(tree.rows["grpo:single:a"]) == "baseline"
 
 
 def test_a_row_is_named_with_its_protocol_and_who_played(content):
