@@ -109,6 +109,16 @@ def test_eval_prints_one_json_document_with_the_agreed_names(agon, trained, caps
         (["--protocol", "moa", "--drafts", "2", "--adapter", "base"], "moa", 3),
         (["--protocol", "majority", "--drafts", "3"], "majority", 3),
         (["--protocol", "blind-second", "--direction", "a-b"], "blind-second", 2),
+        (["--protocol", "moa", "--drafts", "2", "--layers", "2"], "moa", 3),
+        (["--protocol", "placebo", "--direction", "a-b"], "placebo", 2),
+        (["--protocol", "empty-draft", "--direction", "b-a"], "empty-draft", 2),
+        (["--protocol", "answer-visible", "--adapter", "b"], "answer-visible", 2),
+        (["--protocol", "selective", "--direction", "a-b"], "selective", 2),
+        (
+            ["--protocol", "selective", "--doubt", "agreement", "--threshold", "0.9", "--adapter", "base"],
+            "selective",
+            3,
+        ),
     ],
 )
 def test_every_protocol_can_be_measured(agon, trained, capsys, words, protocol, n_stages):
@@ -124,6 +134,14 @@ def test_the_default_direction_is_chosen_on_the_dev_split_and_said(agon, trained
     result = json.loads(capsys.readouterr().out)
     assert result["direction"] in ("a-b", "b-a")
     assert any("chosen on 6 development problems" in note for note in result["notes"])
+
+
+def test_a_filed_evaluation_has_its_latency_beside_what_is_printed(agon, trained, capsys):
+    assert agon("eval", trained, "--json", "--protocol", "single", "--label", "filed") == 0
+    printed = json.loads(capsys.readouterr().out)
+    filed = json.loads((trained / "evaluations" / "filed.json").read_text())
+    assert filed.pop("latency_s") > 0
+    assert filed == printed
 
 
 def test_an_evaluation_repeats_itself(agon, trained, capsys):

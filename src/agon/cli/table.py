@@ -92,7 +92,8 @@ def print_match(match: Match) -> None:
         )
     for summary in match.summaries:
         leak = ", the withheld answer can still be read" if summary.has_leak else ""
-        title = f"summary as the challenger saw it ({summary.num_withheld} withheld{leak})"
+        answer = "answer shown" if summary.shows_answer else f"{summary.num_withheld} withheld{leak}"
+        title = f"summary as the challenger saw it ({answer})"
         console.print(Panel(Text(summary.text), title=title, title_align="left"))
     if match.challenge is not None:
         challenge = match.challenge

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
+from argparse import ArgumentTypeError
 from importlib import resources
 
-from agon.cli.evaluate import _task_overrides
+import pytest
+
+from agon.cli.evaluate import _task_overrides, _threshold
 from agon.recipe import settings_from
 
 DEEPMATH = tomllib.loads((resources.files("agon.recipes") / "deepmath-qwen3-0.6b.toml").read_text())
@@ -39,3 +43,16 @@ def test_a_file_of_programs_is_answered_in_code_unless_a_verifier_is_named(tmp_p
     chosen = ["task.verifier=math", "task.answer_field=prompt"]
     task = settings_from(DEEPMATH, [*_task_overrides(str(path), chosen), *chosen]).task
     assert (task.verifier, task.answer_style) == ("math", "tags")
+
+
+@pytest.mark.parametrize(
+    ("value", "threshold"), [("dev", "dev"), ("-0.25", -0.25), ("1", 1.0), ("inf", math.inf), ("-inf", -math.inf)]
+)
+def test_a_threshold_is_a_number_or_chosen_on_dev(value, threshold):
+    assert _threshold(value) == threshold
+
+
+@pytest.mark.parametrize("value", ["test", "", "nan", "0,5"])
+def test_any_other_threshold_is_refused(value):
+    with pytest.raises(ArgumentTypeError, match="neither dev nor a number"):
+        _threshold(value)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from agon.cli.table import print_table
+from agon.cli.table import print_evaluation, print_table
 
 
 def _row(**changes):
@@ -59,3 +59,33 @@ def test_a_row_without_an_exchange_shows_no_rates(capsys):
     )
     row = next(line for line in capsys.readouterr().out.splitlines() if "GRPO" in line)
     assert row.split()[-4:] == ["-", "-", "-", "-"]
+
+
+def _evaluation(**changes):
+    row = _row(
+        protocol="selective",
+        samples=1,
+        pass_at_k={"1": 0.859},
+        players={"drafters": ["A"], "challenger": "B"},
+        lineup={"doubt": "likelihood", "threshold": -0.25},
+        challenged_share=0.4,
+        leak_rate=0.0,
+        outcomes={"correct": 249, "wrong": 41},
+        truncated_share=0.0,
+        latency_s=0.0125,
+    )
+    return row | changes
+
+
+def test_a_selective_cascade_says_what_it_challenged_and_what_that_took(capsys):
+    print_evaluation(_evaluation())
+    printed = capsys.readouterr().out
+    assert "challenged 0.400: where the likelihood of the draft is below -0.25" in printed
+    assert "0.0125 s of sampling a match" in printed
+    print_evaluation(_evaluation(lineup={"doubt": "agreement", "threshold": "inf"}))
+    assert "the agreement of the draft is below inf" in capsys.readouterr().out
+
+
+def test_other_protocols_do_not_speak_of_doubt(capsys):
+    print_evaluation(_evaluation(protocol="cascade", lineup={"doubt": None, "threshold": None}))
+    assert "challenged" not in capsys.readouterr().out
