@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -109,6 +109,8 @@ def _measure(settings: Settings, out: Path, on_evaluation: OnEvaluation | None) 
     for run in (None, GRPO, DOUBLED, COOPERATIVE, AGON):
         opened = open_base(settings) if run is None else open_run(out / run)
         with opened.session:
+            # The rows of one run share their drafts: no request is sampled twice.
+            opened = replace(opened, session=opened.session.remembering())
             for row in (row for row in ROWS if row.run == run):
                 if on_evaluation is not None:
                     on_evaluation(row.title)
@@ -132,7 +134,7 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
     )
     evaluated = evaluate(opened.session, opened.task.test, subject, settings=settings.evaluation, sampling=sampling)
     flat = [match for of_problem in evaluated.matches for match in of_problem]
-    write_evaluation(folder, row.label, evaluated.result, flat)
+    write_evaluation(folder, row.label, evaluated.stored, flat)
     return evaluated.result
 
 
