@@ -72,12 +72,17 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
     parser.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
     parser.add_argument("--label", type=text, metavar="NAME", help="name of the result file in the run folder")
+    parser.add_argument("--microscope", action="store_true", help="look at a run's pair itself: RUN/microscope.json")
     add_json(parser)
     parser.set_defaults(run=evaluate)
 
 
 def evaluate(options: Namespace) -> int:
     """`agon eval`."""
+    if options.microscope:
+        from agon.cli.microscope import examine_pair
+
+        return examine_pair(options)
     from agon.cli.progress import EvaluationProgress
     from agon.cli.table import print_evaluation
     from agon.evaluation.request import Wish, measure
