@@ -1,4 +1,4 @@
-"""Intervals, tests and estimators; numpy and scipy only."""
+"""Intervals, tests and estimators; numpy and scipy only, without scipy.stats, which takes half a second to load."""
 
 from agon.stats.complementarity import (
     Complementarity,

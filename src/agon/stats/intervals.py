@@ -10,8 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.special import betaincinv
-from scipy.stats import norm, t
+from scipy.special import betaincinv, ndtr, stdtrit
 
 from agon.seeding import numpy_rng
 
@@ -146,8 +145,8 @@ def _draw(stream: int, start: int, num_blocks: int, num_problems: int) -> Float[
 
 
 def _expanded_tail(num_problems: int, level: float) -> float:
-    reach = float(t.ppf((1.0 - level) / 2, num_problems - 1)) * np.sqrt(num_problems / (num_problems - 1))
-    return float(norm.cdf(reach))
+    reach = float(stdtrit(num_problems - 1, (1.0 - level) / 2)) * np.sqrt(num_problems / (num_problems - 1))
+    return float(ndtr(reach))
 
 
 def _beta_interval(k: float, n: int, level: float, unit: str) -> Interval:

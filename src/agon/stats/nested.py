@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.stats import t
+from scipy.special import stdtr, stdtrit
 
 from agon.errors import DataError
 from agon.seeding import numpy_rng
@@ -184,9 +184,9 @@ def _lengthened(mean: float, problems: Interval, variance: _Variance) -> tuple[f
     arms = mean - problems.low, problems.high - mean
     if variance.of_problems == 0.0:
         # Problems all alike: their arms allow for what was not seen, and have no variance to compare the seeds' with.
-        reach = float(t.ppf((1.0 + problems.level) / 2, variance.df)) * math.sqrt(variance.of_seeds)
+        reach = float(stdtrit(variance.df, (1.0 + problems.level) / 2)) * math.sqrt(variance.of_seeds)
         return mean - math.hypot(arms[0], reach), mean + math.hypot(arms[1], reach)
-    quantiles = [float(t.ppf((1.0 + problems.level) / 2, df)) for df in (variance.df, variance.problem_df)]
+    quantiles = [float(stdtrit(df, (1.0 + problems.level) / 2)) for df in (variance.df, variance.problem_df)]
     factor = max(1.0, quantiles[0] / quantiles[1] * math.sqrt(variance.total / variance.of_problems))
     return mean - factor * arms[0], mean + factor * arms[1]
 
@@ -194,7 +194,7 @@ def _lengthened(mean: float, problems: Interval, variance: _Variance) -> tuple[f
 def _p_value(difference: float, wins: int, losses: int, variance: _Variance | None) -> float:
     if variance is None or variance.total == 0.0:
         return mcnemar_exact(wins, losses)
-    return float(2.0 * t.sf(abs(difference) / variance.total**0.5, variance.df))
+    return float(2.0 * stdtr(variance.df, -abs(difference) / variance.total**0.5))
 
 
 def _unit(num_first: int, num_second: int) -> str:

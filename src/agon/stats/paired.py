@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
-from scipy.stats import binomtest
+from scipy.special import bdtr
 
 from agon.errors import DataError
 from agon.stats.intervals import DEFAULT_LEVEL, DEFAULT_RESAMPLES, Interval, bootstrap_limits, clopper_pearson
@@ -114,4 +114,4 @@ def mcnemar_exact(wins: int, losses: int) -> float:
         raise ValueError(f"{wins} and {losses} discordant problems: counts cannot be negative")
     if wins + losses == 0:
         return 1.0
-    return float(binomtest(wins, wins + losses, 0.5).pvalue)
+    return min(1.0, 2.0 * float(bdtr(min(wins, losses), wins + losses, 0.5)))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 
 from scipy.optimize import root_scalar
-from scipy.stats import norm, t
+from scipy.special import ndtri, stdtrit
 
 DEFAULT_POWER = 0.8
 DEFAULT_ALPHA = 0.05
@@ -113,9 +113,9 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
 def _quantiles(variance: float, of_seeds: float, num_seeds: int, alpha: float, power: float) -> tuple[float, float]:
     """Normal quantiles, or Student's where the spread has to be estimated from the seeds themselves (Satterthwaite's df)."""
     if of_seeds == 0.0 or num_seeds == 1:
-        return float(norm.ppf(1.0 - alpha / 2)), float(norm.ppf(power))
+        return float(ndtri(1.0 - alpha / 2)), float(ndtri(power))
     df = variance**2 * 2 * (num_seeds - 1) / of_seeds**2
-    return float(t.ppf(1.0 - alpha / 2, df)), float(t.ppf(power, df))
+    return float(stdtrit(df, 1.0 - alpha / 2)), float(stdtrit(df, power))
 
 
 def _check(discordance: float, num_seeds: int, seed_sd: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtri
 
 from agon.stats.intervals import DEFAULT_LEVEL, Interval
 
@@ -50,5 +50,5 @@ def seed_spread(values: Sequence[float], level: float = DEFAULT_LEVEL) -> Spread
         return Spread(0.0, None, n)
     sd = float(np.std(values, ddof=1))
     tail = (1.0 - level) / 2
-    low, high = (sd * math.sqrt((n - 1) / float(chi2.ppf(quantile, n - 1))) for quantile in (1.0 - tail, tail))
+    low, high = (sd * math.sqrt((n - 1) / float(chdtri(n - 1, 1.0 - quantile))) for quantile in (1.0 - tail, tail))
     return Spread(sd, Interval(low, high, level, "chi-square", "seed"), n)
