@@ -19,7 +19,7 @@ from agon.train.clock import StepClock
 from agon.train.interrupt import StopRequest
 from agon.train.measure import metrics_row
 from agon.train.parity import Parity
-from agon.train.state import Progress, save_state
+from agon.train.state import START, Progress, save_state
 from agon.train.tracking import Tracker
 from agon.train.update import learn
 from agon.train.wave import play_step
@@ -42,7 +42,7 @@ def train(
     settings: Settings,
     run: RunFolder,
     *,
-    start: Progress = Progress(),  # noqa: B008 - frozen
+    start: Progress = START,
     on_step: OnStep | None = None,
     tracker: Tracker | None = None,
     stop: StopRequest | None = None,

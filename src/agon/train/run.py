@@ -29,7 +29,7 @@ from agon.tasks.loader import load_task
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
 from agon.train.parity import Parity, check_start
-from agon.train.state import Progress, checkpoint_bytes, restore_state
+from agon.train.state import START, Progress, checkpoint_bytes, restore_state
 from agon.train.tracking import open_tracker, require_tracker
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
@@ -64,7 +64,7 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
         tree = settings.model_dump(mode="json")
         run = stack.enter_context(RunFolder.create(out, settings=tree, hashes=ready.hashes))
         write_json(run.path / "data.json", describe_task(ready.task))
-        return _train(settings, run, ready, stack, watcher, start=Progress())
+        return _train(settings, run, ready, stack, watcher, start=START)
 
 
 def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
@@ -88,9 +88,8 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
             return Trained(completed_steps=checkpoint_step(done), was_stopped=False)
         ready = _open(settings, watcher, stack, checkpoint=done)
         _require_same_hashes(out, ready.hashes)
-        start = Progress()
-        if done is not None:
-            start = restore_state(done, pair_of(ready.session), ready.learner, settings.train)
+        pair, learner, own = pair_of(ready.session), ready.learner, settings.train
+        start = START if done is None else restore_state(done, pair, learner, own)
         run.rewind(start.completed_steps)
         place = "the beginning (no whole checkpoint)" if done is None else f"step {start.completed_steps} ({done.name})"
         watcher.say(f"resumed from {place}")

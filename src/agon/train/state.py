@@ -46,6 +46,10 @@ class Progress:
         return self.problems_consumed / own.problems_per_step
 
 
+START = Progress()
+"""Nothing is done yet."""
+
+
 def save_state(
     run: RunFolder, pair: AdapterPair, learner: Learner, progress: Progress, *, is_last: bool, keep: int
 ) -> None:

@@ -13,7 +13,7 @@ from agon.metrics import check_names
 from agon.rewards.terms import RewardWeights
 from agon.train import measure
 from agon.train.measure import bonus_effective_fraction, metrics_row
-from agon.train.state import Progress
+from agon.train.state import START, Progress
 from agon.train.update import Learned, credit
 from agon.train.wave import Played
 
@@ -30,7 +30,7 @@ def _view(method, step=0):
     return StepView(step, 0, method_named(method).lineup(step), PAPER)
 
 
-def _row(name, kept, discarded=(), *, before=Progress(), step=0, **train):
+def _row(name, kept, discarded=(), *, before=START, step=0, **train):
     method, own = method_named(name), TrainSettings(method=name, group_size=2, problems_per_step=2, steps=10, **train)
     played, view = Played(list(kept), list(discarded)), _view(name, step)
     report = Tally(learning_rate=1.0).report()

@@ -76,7 +76,10 @@ def test_two_streams_of_one_adapter_are_credited_apart_and_learned_in_one_update
     events = Events()
     learned = _learn(events, *streams("self-refine-conversion"), tmp_path)
     assert events.log == [("check", "A", 6), ("check", "A", 6), ("update", "A", [6, 6], 3, 10, 3.5)]
-    assert [(item.stream.role, item.report.learning_rate) for item in learned] == [("drafter", 0.0), ("challenger", 1.0)]
+    assert [(item.stream.role, item.report.learning_rate) for item in learned] == [
+        ("drafter", 0.0),
+        ("challenger", 1.0),
+    ]
     # Rewards .5 and 2.5 in one stream, 3.5 and .5 in the other: each is centred on its own mean.
     for item in learned:
         assert sum(sample.advantage for sample in item.credited.samples) == pytest.approx(0.0)

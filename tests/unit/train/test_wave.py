@@ -13,7 +13,7 @@ from agon.records import METHODS, Problem
 from agon.rewards.terms import RewardWeights
 from agon.train import wave
 from agon.train.order import problems_from
-from agon.train.state import Progress
+from agon.train.state import START, Progress
 from agon.train.wave import MAX_WAVES, Played, check_budget, play_step
 
 PROBLEMS = [Problem(id=str(i), question=f"q{i}", gold="2", task="t", verifier="exact") for i in range(40)]
@@ -31,7 +31,9 @@ def asked(monkeypatch, make_match):
         calls.append({"problems": [problem.id for problem in problems], "stream": stream, "samples": samples})
         return [
             [
-                replace(make_match("correct" if n == 0 and problem.id in signals else "wrong"), problem=problem, sample=n)
+                replace(
+                    make_match("correct" if n == 0 and problem.id in signals else "wrong"), problem=problem, sample=n
+                )
                 for n in range(samples)
             ]
             for problem in problems
@@ -41,7 +43,7 @@ def asked(monkeypatch, make_match):
     return calls, signals
 
 
-def _step(method, progress=Progress(), *, steps=5, per_step=4):
+def _step(method, progress=START, *, steps=5, per_step=4):
     settings = settings_from(
         {"train": {"method": method, "steps": steps, "problems_per_step": per_step, "group_size": 2}}
     )
