@@ -54,7 +54,7 @@ def copying(direction: Direction, found: Exchanged) -> Alarm | None:
     return Alarm(
         "copying",
         direction,
-        f"the challenger repeats the wrong answer it reads about in {_said(rate)} of matches ({blind:.0%} without reading)",
+        f"the challenger repeats the wrong answer it reads about in {_said(rate)} matches ({blind:.0%} without reading)",
         {"copy": rate.rate, "low": rate.interval.low, "blind": blind, "threshold": COPY_SHARE},
     )
 
@@ -67,7 +67,7 @@ def always_disagreeing(direction: Direction, found: Exchanged) -> Alarm | None:
     return Alarm(
         "always-disagreeing",
         direction,
-        f"the challenger is wrong after a right draft in {_said(rate)} of matches ({blind:.0%} without reading)",
+        f"the challenger is wrong after a right draft in {_said(rate)} matches ({blind:.0%} without reading)",
         {"regression": rate.rate, "low": rate.interval.low, "blind": blind, "threshold": DISAGREEMENT_SHARE},
     )
 
