@@ -130,7 +130,7 @@ def _legend(comparison: Comparison, rows: Sequence[Row], hidden: int) -> Iterato
     )
     samples = sorted({row.samples for row in rows})
     yield f"{seed}, T {subject.temperature}, top-p {subject.top_p}, samples a problem: {', '.join(map(str, samples))}"
-    yield "pass@1: of cascades in the direction chosen on development problems; s: trainings, SD: their spread"
+    yield "pass@1: of cascades in the direction chosen on development problems; s: trainings; SD: of them"
     yield "draft, chal., total: mean generated tokens; dead: groups without a signal while training"
     if any(len(row.seeds) == 1 for row in rows):
         yield "one training (s = 1): intervals cover the drawing of problems, not of trainings"
@@ -168,7 +168,7 @@ def _front(comparison: Comparison) -> Iterator[str]:
         if better is not None and points[better].is_rival:
             beaten.setdefault(better, []).append(arm.name)
     for rival, arms in beaten.items():
-        yield f"{_label(by_id[rival])} is as accurate, on no more tokens, as {', '.join(arms)}"
+        yield f"{_label(by_id[rival])} is, by the means, as accurate on no more tokens as {', '.join(arms)}"
 
 
 def _table(title: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
@@ -188,7 +188,10 @@ def _table(title: str, names: Sequence[str], columns: Mapping[str, Sequence[str]
 def _label(row: Row) -> str:
     """Name a row; the players only where they do not follow from the protocol."""
     players = f" {row.who}" if row.who == "b" or "+" in row.who else ""
-    return f"{row.arm}: {_protocol(row)}{players}" + (f" {row.label}" if row.label else "")
+    protocol = _protocol(row)
+    if row.label:
+        protocol = row.label if row.label.startswith(row.protocol) else f"{protocol} {row.label}"
+    return f"{row.arm}: {protocol}{players}"
 
 
 def _protocol(row: Row) -> str:

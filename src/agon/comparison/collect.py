@@ -99,6 +99,9 @@ class Collected:
 
 @dataclass(slots=True)
 class _Basket:
+    """What was found so far. `names` are the folders by their true places: a run may be given twice, in two spellings."""
+
+    names: dict[Path, str] = field(default_factory=dict[Path, str])
     trainings: dict[str, Training] = field(default_factory=dict[str, Training])
     measured: list[Measured] = field(default_factory=list[Measured])
     named: list[tuple[MatrixArm, tuple[str, ...]]] = field(default_factory=list[tuple[MatrixArm, tuple[str, ...]]])
@@ -118,12 +121,10 @@ def collect(paths: Sequence[Path]) -> Collected:
         kind = folder_kind(path)
         for run in runs:
             _add_run(run, basket)
-        if kind == "parent":
-            basket.measured += _evaluations(path, None)
-        if kind == "matrix":
-            _add_matrix(path, basket)
-        if kind == "run" and not any(item.run == str(path) for item in basket.measured):
-            raise RunError(f"{path} has no evaluation to compare: run `agon eval {path}` first")
+        if kind == "run":
+            _require_measured(path, basket)
+        elif basket.names.setdefault(path.resolve(), str(path)) == str(path):
+            _add_folder(path, basket)
     unmeasured = [name for name in basket.trainings if not any(item.run == name for item in basket.measured)]
     if not basket.measured:
         named = ", ".join(map(str, paths))
@@ -141,21 +142,33 @@ def collect(paths: Sequence[Path]) -> Collected:
 
 def _add_run(path: Path, basket: _Basket) -> None:
     if folder_kind(path) is None:
-        basket.waiting.append(str(path))
-    elif str(path) not in basket.trainings:
+        if str(path) not in basket.waiting:
+            basket.waiting.append(str(path))
+    elif path.resolve() not in basket.names:
         training = read_training(path)
+        basket.names[path.resolve()] = training.run
         basket.trainings[training.run] = training
         basket.measured += _evaluations(path, training)
 
 
-def _add_matrix(path: Path, basket: _Basket) -> None:
+def _require_measured(path: Path, basket: _Basket) -> None:
+    name = basket.names[path.resolve()]
+    if not any(item.run == name for item in basket.measured):
+        raise RunError(f"{path} has no evaluation to compare: run `agon eval {path}` first")
+
+
+def _add_folder(path: Path, basket: _Basket) -> None:
+    """Add what lies beside the runs of a parent or a matrix: its evaluations of the base, its arms."""
+    if folder_kind(path) == "parent":
+        basket.measured += _evaluations(path, None)
+        return
     matrix = read_matrix(path)
     taken = {arm.name for arm, _ in basket.named}
     for arm in matrix.arms:
         if arm.name in taken:
             raise RunError(f"{path} has an arm {arm.name!r}, as another matrix has: compare one matrix at a time")
-        runs = tuple(str(path / cell.run) for cell in matrix.cells if cell.arm == arm.name)
-        basket.named.append((arm, runs))
+        cells = [path / cell.run for cell in matrix.cells if cell.arm == arm.name]
+        basket.named.append((arm, tuple(basket.names.get(cell.resolve(), str(cell)) for cell in cells)))
     basket.rivals += [name for name in matrix.rivals if name not in basket.rivals]
     basket.measured += _evaluations(path / matrix.base, None)
 

@@ -47,13 +47,16 @@ def compare(
         raise ConfigError(f"nothing was measured in the protocol {', '.join(protocols)}; measured: {known}")
     headlines = _headlines(planned, built)
     rivals = _rivals(against, collected, headlines, built)
-    notes += [*more, *setting_notes(planned), *_missing(collected)]
+    doubles = _doubles(planned)
+    tested = [item for name, item in headlines.items() if name not in doubles]
+    notes += [*more, *(f"{name} stands for the same runs as {first}" for name, first in doubles.items())]
+    notes += [*setting_notes(planned), *_missing(collected)]
     rows = tuple(item.row for item in built)
     return Comparison(
         subject=subject,
         arms=tuple(_arms(planned, headlines)),
         rows=rows,
-        tests=tuple(paired_tests(list(headlines.values()), rivals, seed=subject.evaluation_seed or _SEED)),
+        tests=tuple(paired_tests(tested, rivals, seed=subject.evaluation_seed or _SEED)),
         panel_2x2=panel_2x2(built, seed=subject.evaluation_seed or _SEED),
         init_panel=init_panel(planned, headlines),
         frontier=frontier(rows),
@@ -71,6 +74,17 @@ def _headlines(planned: Sequence[PlannedArm], built: Sequence[BuiltRow]) -> dict
         if best is not None:
             found[name] = by_id[best.id]
     return found
+
+
+def _doubles(planned: Sequence[PlannedArm]) -> dict[str, str]:
+    """Return the arms whose runs are those of an arm before them, with that arm: testing both would count one test twice."""
+    first: dict[tuple[str, ...], str] = {}
+    doubles: dict[str, str] = {}
+    for arm in planned:
+        runs = tuple(training.run for training in arm.trainings)
+        if runs and first.setdefault(runs, arm.name) != arm.name:
+            doubles[arm.name] = first[runs]
+    return doubles
 
 
 def _rivals(

@@ -22,10 +22,16 @@ def paired_tests(headlines: Sequence[BuiltRow], rivals: Mapping[str, BuiltRow], 
     """
     tests: list[PairedTest] = []
     for name, rival in rivals.items():
-        family = [_test(own, rival, f"against {name}", seed) for own in headlines if own.row.id != rival.row.id]
+        family = [_test(own, rival, f"against {name}", seed) for own in headlines if not _is_same(own, rival)]
         adjusted = holm([test.p for test in family])
         tests += [replace(test, p_holm=p_holm) for test, p_holm in zip(family, adjusted, strict=True)]
     return tests
+
+
+def _is_same(own: BuiltRow, rival: BuiltRow) -> bool:
+    """Tell whether two rows are one: the same row, or that of an arm which shares the rival's runs."""
+    places = [[(item.run, item.labels) for item in built.row.per_seed] for built in (own, rival)]
+    return places[0] == places[1]
 
 
 def _test(own: BuiltRow, rival: BuiltRow, family: str, seed: int) -> PairedTest:

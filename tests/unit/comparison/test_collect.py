@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,24 @@ def test_a_run_gives_its_settings_its_mean_metrics_and_its_evaluations(fake, tmp
     assert measured.training is training
     assert (measured.label, measured.direction, measured.samples) == ("cascade", "a-b", 1)
     assert measured.correct == {"p000": [True], "p001": [True], "p002": [False], "p003": [False]}
+
+
+def test_a_run_given_twice_in_two_spellings_counts_once(fake, tmp_path, monkeypatch):
+    fake.parent(tmp_path / "q", children=["agon"], default="agon")
+    fake.evaluate(fake.run(tmp_path / "q/agon"), "single", "10")
+    fake.evaluate(tmp_path / "q", "zero-shot", "10", method=None)
+    monkeypatch.chdir(tmp_path)
+    collected = collect([Path("q/agon"), tmp_path / "q", Path("q"), Path("q/../q/agon")])
+    assert [training.run for training in collected.trainings] == ["q/agon"]
+    assert [item.label for item in collected.measured] == ["single", "zero-shot"]
+
+
+def test_a_cell_given_by_itself_before_its_matrix_still_belongs_to_its_arm(fake, tmp_path, monkeypatch):
+    matrix = fake.matrix(tmp_path / "m", {"w3": ("agon", "exchange", {})}, seeds=(0,))
+    fake.evaluate(fake.run(matrix / "cells/w3-s0"), "single-a", "10")
+    monkeypatch.chdir(tmp_path)
+    ((_, runs),) = collect([Path("m/cells/w3-s0"), matrix]).named
+    assert runs == ("m/cells/w3-s0",)
 
 
 def test_a_base_measured_in_a_runs_folder_is_no_result_of_the_run(fake, tmp_path):

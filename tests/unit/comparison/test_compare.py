@@ -67,6 +67,23 @@ def test_a_matrix_names_titles_groups_seeds_and_rivals(fake, tmp_path):
     assert [test.seeds for test in comparison.tests] == [(1, 2), (2, 2)]
 
 
+def test_arms_that_share_their_runs_are_tested_once_and_that_is_said(fake, tmp_path):
+    arms = {name: ("agon", "exchange", {}) for name in ("agon", "w1")} | {"grpo": ("grpo", "baseline", {})}
+    matrix = fake.matrix(tmp_path / "m", arms, seeds=(0,), rivals=("grpo", "w1"))
+    index = json.loads((matrix / "matrix.json").read_text())
+    index["cells"][1]["run"] = "cells/agon-s0"
+    (matrix / "matrix.json").write_text(json.dumps(index))
+    for name in ("agon", "grpo"):
+        fake.evaluate(fake.run(matrix / f"cells/{name}-s0", name), "single-a", "10", method=name)
+    comparison = compare([matrix])
+    assert [(test.first, test.second) for test in comparison.tests] == [
+        ("agon:single:a", "grpo:single:a"),
+        ("grpo:single:a", "w1:single:a"),
+    ]
+    assert comparison.notes == ("w1 stands for the same runs as agon",)
+    assert {row.arm for row in comparison.rows} == {"agon", "w1", "grpo"}
+
+
 def test_without_a_known_rival_the_first_arm_is_the_rival(fake, tmp_path):
     runs = [fake.run(tmp_path / name, name) for name in ("margin", "agon")]
     for run in runs:
