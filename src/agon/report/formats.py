@@ -15,9 +15,14 @@ def signed(value: float | None) -> str:
     return DASH if value is None else f"{value:+.3f}".replace("-", "−")
 
 
-def number(value: float, form: str) -> str:
-    """Write a number as a `signed` difference or as a share."""
-    return signed(value) if form == "signed" else share(value)
+def figures(value: float | None) -> str:
+    """Write a number of any size with three figures."""
+    return DASH if value is None else f"{value:.3g}".replace("-", "−")
+
+
+def number(value: float | None, form: str) -> str:
+    """Write a number as a `signed` difference, with three `figures`, or as a `share`."""
+    return {"signed": signed, "figures": figures, "share": share}[form](value)
 
 
 def rounded(value: float | None) -> str:

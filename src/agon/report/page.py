@@ -20,6 +20,7 @@ from agon.report.matrix.settings import by_value
 from agon.report.matrix.shelves import choose_shelves
 from agon.report.matrix.tree import Tree, group_title, protocol_of, way_of
 from agon.report.matrix.view import MatrixView, matrix_view
+from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
 from agon.report.pace import PARTS, pace_rows
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
@@ -56,6 +57,9 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
             matrix=matrix,
             is_full=is_full,
             curves=_curves(collected, matrix),
+            microscope=microscope_view(_pairs(collected, matrix)),
+            doing=DOING,
+            alike=ALIKE,
             **(_parts_in_full(collected) if is_full or matrix is None else _parts_of_many(collected, matrix)),
         )
     )
@@ -102,6 +106,13 @@ def _shelves(shelves: Sequence[Shelf]) -> dict[str, Any]:
         "shelves": [shelf.to_json() for shelf in shelves],
         "cut_shelves": [shelf for shelf in shelves if shelf.is_cut],
     }
+
+
+def _pairs(collected: Collected, matrix: MatrixView | None) -> list[Subject]:
+    """Return what the microscope shows as one row each: an arm, or a run."""
+    if matrix is None:
+        return [Subject(run.name, [(None, run)]) for run in collected.runs]
+    return [Subject(arm.title, list(zip(arm.seeds, arm.runs, strict=True))) for arm in matrix.trained]
 
 
 def _curves(collected: Collected, matrix: MatrixView | None) -> Mapping[str, Any]:

@@ -228,6 +228,97 @@ def make_parent(path: Path, *, steps=40, n=60) -> Path:
     return path
 
 
+def make_microscope(*, accuracies=(0.6, 0.5), kl=0.02, alarms=()):
+    """Make what the microscope writes of a pair: B is .1 worse, the union .05 above the null, conversion .1 above blind."""
+    interval = {"low": 0.0, "high": 0.1, "level": 0.95, "kind": "cluster-bootstrap", "unit": "problem"}
+
+    def rate(value):
+        return {"rate": value, "n": 40, "interval": interval}
+
+    def overlap(value):
+        counts = {"both": 40, "only_first": 20, "only_second": 10, "neither": 30}
+        names = ("q", "rho", "disagreement", "double_fault", "union", "independent_union", "kappa", "error_jaccard")
+        return {"measures": {**counts, **dict.fromkeys(names, value)}, "intervals": {"q": interval, "rho": None}}
+
+    def policy(text, first, second, own):
+        names = ("kl", "kl_reverse", "js", "top1_agreement")
+        values = dict(zip(names, (own, own + 0.01, own / 4, 0.97), strict=True))
+        return {
+            "text": text,
+            "first": first,
+            "second": second,
+            "num_tokens": 900,
+            **values,
+            "intervals": dict.fromkeys(names),
+        }
+
+    way = {
+        "conversion": rate(0.4),
+        "blind_conversion": rate(0.3),
+        "regression": rate(0.1),
+        "blind_regression": rate(0.2),
+        "copy": rate(0.05),
+        "blind_copy": rate(0.02),
+        "leak": None,
+        "discernment": 0.9,
+    }
+    angles = {
+        "overlap": 0.3,
+        "random_overlap": 0.25,
+        "smallest": 9.0,
+        "median": 61.5,
+        "largest": 90.0,
+        "num_layers": 28,
+    }
+    players = {
+        name: {"accuracy": accuracy, "interval": interval, "pass_at_2": accuracy + 0.1, "tokens": 22.0}
+        for name, accuracy in zip("AB", accuracies, strict=True)
+    }
+    difference = accuracies[1] - accuracies[0]
+    return {
+        "format_version": 1,
+        "task": "countdown-lite",
+        "split": "test",
+        "method": "agon",
+        "protocol": "cascade",
+        "checkpoint": "step-000012",
+        "n": 290,
+        "samples": 2,
+        "seed": 1234,
+        "temperature": 0.6,
+        "top_p": 0.95,
+        "exchange": {"a-b": way, "b-a": {**way, "conversion": rate(0.5), "regression": None}},
+        "singles": {
+            "players": players,
+            "strength": {
+                "difference": {"difference": difference, "interval": interval, "n": 290, "wins": 9, "losses": 38},
+                "min_detectable": 0.08,
+            },
+            "overlap": {"A-B": overlap(0.5), "A-A": overlap(0.7), "B-B": overlap(0.9)},
+            "union": {
+                "union": 0.7,
+                "gain": {"gain": 0.05, "interval": interval, "n": 290},
+                "gain_over_stronger": {"gain": -0.01, "interval": interval, "n": 290},
+            },
+        },
+        "policies": [
+            policy(text, first, second, own)
+            for text, own in (("A", kl), ("B", 2 * kl))
+            for first, second in (("A", "B"), ("A", "base"), ("B", "base"))
+        ],
+        "updates": {
+            "distance": 1.3,
+            "cosine": None,
+            "norm_first": 2.0,
+            "norm_second": 1.9,
+            "outputs": angles,
+            "inputs": None,
+        },
+        "alarms": list(alarms),
+        "notes": [],
+    }
+
+
 @pytest.fixture
 def fake():
     """The makers above."""
@@ -238,6 +329,7 @@ def fake():
         evaluation=evaluation_of,
         attempt=make_attempt,
         metrics=metrics_rows,
+        microscope=make_microscope,
     )
 
 

@@ -58,7 +58,7 @@ def test_the_table_holds_both_directions_the_interval_the_tests_and_the_tokens(m
 
     interval, difference = own["interval"], test["interval"]
     assert (
-        f"Agon exchange cascade chosen direction 2 0.012 {own['accuracy']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}] "
+        f"Agon exchange cascade chosen direction {own['accuracy']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}] 2 0.012 "
         f"{first['accuracy']:.3f} {second['accuracy']:.3f} {rows['agon:cascade:mean']['accuracy']:.3f} "
         f"{signed(test['difference'])} [{signed(difference['low'])}, {signed(difference['high'])}] p 0.31 (0.15), sees 0.070"
     ) in text
