@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -98,6 +99,12 @@ def test_a_number_of_drafts_that_makes_no_sense_is_refused(protocol, drafts):
 def test_an_option_that_a_protocol_does_not_have_is_refused(protocol, options, message):
     with pytest.raises(ConfigError, match=message):
         lineup_for(protocol, **options)
+
+
+def test_every_protocol_has_a_row_in_the_docs():
+    lines = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text(encoding="utf-8").splitlines()
+    rows = {line.split("`")[1].split()[0] for line in lines if line.startswith("| `")}
+    assert rows == set(PROTOCOLS)
 
 
 def test_an_unknown_protocol_is_refused_with_the_known_ones():

@@ -15,6 +15,7 @@ from agon.match.play import Sampling, play
 from agon.prompts.withhold import WITHHELD
 from agon.prompts.wordings import NO_SUMMARY
 from agon.records import Lineup, Problem
+from agon.runs.matches import read_matches, write_matches
 
 SAMPLING = Sampling(max_draft_tokens=60, max_challenge_tokens=80, max_summary_tokens=50)
 ONE, TWO, SIX = (
@@ -131,6 +132,14 @@ def test_a_second_layer_reads_every_draft_of_the_first_and_the_challenge_the_sec
     assert [request.max_tokens for request in engine.requests] == [60] * 4 + [80]
     for summary, attempt in zip((*match.earlier_summaries, *match.summaries), (*first, *second), strict=True):
         assert summary.text == attempt.completion.text.partition("</think>")[2].partition("<answer>")[0] + WITHHELD
+
+
+@pytest.mark.parametrize("lineup", [lineup_for("moa", num_drafts=2, layers=2), lineup_for("answer-visible")])
+def test_what_was_read_is_stored_with_the_match(make_session, tmp_path, lineup):
+    session, _ = make_session(_says)
+    matches = [match for of_problem in _run(session, [ONE, TWO], lineup) for match in of_problem]
+    write_matches(tmp_path / "m.jsonl.gz", matches)
+    assert list(read_matches(tmp_path / "m.jsonl.gz")) == matches
 
 
 def test_the_layers_of_one_problem_do_not_mix_with_anothers(make_session):
