@@ -231,9 +231,11 @@ def _evaluations(folder: Path, training: Training | None) -> Iterator[Measured]:
 
 def _correct(file: Path, result: Mapping[str, Any]) -> dict[str, list[bool]]:
     """Return each problem's right and wrong samples, and check what a row cannot do without."""
-    needed = ("task", "split", "protocol", "players", "tokens")
+    is_whole = all(name in result for name in ("task", "split", "protocol")) and all(
+        isinstance(result.get(name), dict) for name in ("players", "tokens")
+    )
     rows = result.get("per_problem")
-    if not rows or any(name not in result for name in needed):
+    if not rows or not is_whole:
         raise RunError(f"{file} is no evaluation with its per_problem outcomes: evaluate again, or remove the file")
     try:
         correct = {str(row["id"]): [bool(value) for value in row["correct"]] for row in rows}

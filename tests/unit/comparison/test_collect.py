@@ -106,6 +106,7 @@ def test_a_folder_of_runs_without_any_evaluation_is_refused(fake, tmp_path):
     ("change", "message"),
     [
         ({"per_problem": []}, "per_problem outcomes"),
+        ({"tokens": None}, "is no evaluation"),
         ({"per_problem": [{"id": "p", "correct": 1}]}, "damaged"),
         ({"per_problem": [{"id": "p", "correct": [1]}, {"id": "p", "correct": [0]}]}, "names a problem twice"),
         ({"per_problem": [{"id": "p", "correct": [1]}, {"id": "q", "correct": []}]}, "other numbers of samples"),
