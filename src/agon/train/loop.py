@@ -22,6 +22,7 @@ from agon.train.parity import Parity
 from agon.train.state import START, Progress, save_state
 from agon.train.tracking import Tracker
 from agon.train.update import learn
+from agon.train.watch import PairWatch
 from agon.train.wave import play_step
 
 OnStep = Callable[[int, dict[str, Any]], None]
@@ -47,12 +48,13 @@ def train(
     tracker: Tracker | None = None,
     stop: StopRequest | None = None,
     parity: Parity | None = None,
+    watch: PairWatch | None = None,
 ) -> Trained:
     """Train `settings.train.method` from `start` until its problems are used up, writing metrics, matches and checkpoints into `run`.
 
     That is after `train.steps` steps, or sooner for a method that draws further problems. A checkpoint is saved every `save_every`
     steps, at the last step, and where a stop was asked for. `parity` compares engine and learner when it is due, before anything is
-    learned.
+    learned; `watch` warns of a pair that stops exchanging anything.
 
     Raises:
         DivergedError: a loss or gradient was not finite; the batch is saved in the run folder and no weight was changed by it.
@@ -81,6 +83,8 @@ def train(
             if is_last or is_stopping or (step + 1) % own.save_every == 0:
                 save_state(run, pair, learner, progress, is_last=is_last, keep=own.keep_checkpoints)
         run.write_timings(clock.line(step))
+        if watch is not None:
+            watch.see(view.lineup, played.matches)
         if tracker is not None:
             tracker.log(row)
         if on_step is not None:

@@ -31,6 +31,7 @@ from agon.train.loop import Trained, pair_of, train
 from agon.train.parity import Parity, check_start
 from agon.train.state import START, Progress, checkpoint_bytes, restore_state
 from agon.train.tracking import open_tracker, require_tracker
+from agon.train.watch import PairWatch
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
 _FREE_TO_CHANGE = frozenset(
@@ -176,6 +177,7 @@ def _train(
         tracker=tracker,
         stop=stop,
         parity=ready.parity,
+        watch=PairWatch(watcher.say, seed=settings.train.seed),
     )
 
 
