@@ -172,6 +172,8 @@ def _checks(files: Sequence[Path], settings: Settings, audit: Audit) -> Iterator
 
 
 def _stages(match: Match) -> Iterator[tuple[str, Attempt]]:
+    for number, draft in enumerate(match.earlier, 1):
+        yield f"earlier draft {number}", draft
     for number, draft in enumerate(match.drafts, 1):
         yield "draft" if len(match.drafts) == 1 else f"draft {number}", draft
     if match.challenge is not None:

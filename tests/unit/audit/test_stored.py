@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from dataclasses import replace
 
 import pytest
 
@@ -69,6 +70,13 @@ def test_a_change_is_told_with_its_place_and_what_was_compared(tmp_path):
         "wrong",
     )
     assert (example["gold"], example["answer"], example["reason"]) == ("7", "8", "other number")
+
+
+def test_the_drafts_of_earlier_layers_are_checked_too(tmp_path):
+    layered = replace(match(attempt("drafter", "7", "correct")), earlier=(attempt("drafter", "8", "correct"),))
+    found = audit(new_run(tmp_path / "run", matches={0: [layered]})).to_json()
+    assert (found["checked"], found["changed"]) == (2, 1)
+    assert found["changes"][0]["examples"][0]["stage"] == "earlier draft 1"
 
 
 def test_the_slowest_checks_come_first(tmp_path):
