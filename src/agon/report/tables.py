@@ -13,6 +13,7 @@ from agon.report.reader import Shelf
 
 _FEW = 100
 _MANY_TRUNCATED = 0.05
+_MAX_NAMES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ def budget_rows(runs: Sequence[Run]) -> list[BudgetRow]:
 
 def general_warnings(collected: Collected) -> list[str]:
     """Say what forbids comparing rows of this report with each other."""
-    warnings = [f"{name} has not begun: it is missing here" for name in collected.missing]
+    warnings = [f"{_listed(collected.missing)} not begun: missing here"] if collected.missing else []
     by_split: dict[tuple[Any, Any], set[frozenset[str]]] = {}
     for evaluation in collected.evaluations:
         result = evaluation.result
@@ -187,6 +188,14 @@ def mean_of(run: Run, name: str) -> float | None:
     """Return the mean of a metric over the steps that have it."""
     values = _values(run, name)
     return sum(values) / len(values) if values else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name the first few of many runs, with the verb."""
+    if len(names) == 1:
+        return f"{names[0]} has"
+    shown = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
+    return f"{len(names)} runs ({shown}) have"
 
 
 def _budget_row(run: Run) -> BudgetRow:

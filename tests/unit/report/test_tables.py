@@ -105,6 +105,13 @@ def test_other_problems_other_budgets_and_missing_or_unfinished_runs_are_told(pa
     assert "agon has done 12 of 50 steps" in text
 
 
+def test_many_missing_runs_are_one_warning(parent):
+    for name in ("grpo", "agon", "cooperative"):
+        (parent / name / "manifest.json").unlink()
+    warnings = general_warnings(collect([parent]))
+    assert "3 runs (cooperative, agon, grpo) have not begun: missing here" in warnings
+
+
 def test_few_problems_truncation_and_checker_errors_are_warned_of(parent):
     edit(parent / "agon" / "evaluations" / "agon.json", truncated_share=0.38, outcomes={"correct": 10, "error": 3})
     notes = " ".join(result_rows(collect([parent]).evaluations)[-1].notes)
