@@ -16,7 +16,7 @@ from agon.report.collect import Collected, Run
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
 from agon.report.formats import DASH, duration, number, p_value, rounded, share, short, signed, tokens, whole
-from agon.report.matrix.settings import by_value
+from agon.report.matrix.settings import ByValue, by_value
 from agon.report.matrix.shelves import choose_shelves
 from agon.report.matrix.tree import Tree, group_title, protocol_of, way_of
 from agon.report.matrix.view import MatrixView, matrix_view
@@ -94,7 +94,7 @@ def _parts_of_many(collected: Collected, matrix: MatrixView) -> dict[str, Any]:
     return {
         "exchange": None,
         "settings": by_value([dict(_flat(run.config)) for run in collected.runs], DASH),
-        "versions": by_value([_versions_of(run) for run in collected.runs], DASH),
+        "versions": _versions_by_value(collected.runs),
         "start": chosen.start,
         "num_left_out": chosen.num_left_out,
         **_shelves(chosen.shelves),
@@ -203,6 +203,14 @@ def _versions(runs: Sequence[Run]) -> list[tuple[str, list[str]]]:
     flat = [_versions_of(run) for run in runs]
     names = dict.fromkeys(name for row in flat for name in row)
     return [(name, [row.get(name, DASH) for row in flat]) for name in names]
+
+
+def _versions_by_value(runs: Sequence[Run]) -> ByValue:
+    """Sort versions, hashes and platforms by value. Every run began at another time: the first and the last are told."""
+    versions = [_versions_of(run) for run in runs]
+    begun = sorted(version.pop("begun") for version in versions)
+    table = by_value(versions, DASH)
+    return ByValue([*table.shared, ("begun", f"{begun[0]} to {begun[-1]}")], table.differing)
 
 
 def _versions_of(run: Run) -> dict[str, str]:

@@ -109,6 +109,7 @@ def test_eight_runs_are_shown_one_by_one_too_and_nine_are_not(made, tree, monkey
     assert len(data_of(source, "reader-data")["shelves"]) == 5
     assert "train.seed 0 (4) · 1 (4)" in text
     assert "Settings that all 8 trainings share" in text
+    assert re.search(r"begun \d{4}-\S+ to \d{4}-", text)
 
 
 def test_the_same_folder_and_tree_give_the_same_bytes_and_no_path(made, tree, tmp_path, monkeypatch):
