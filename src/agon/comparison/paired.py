@@ -6,13 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-from jaxtyping import Float
-from numpy import ndarray
-
 from agon.comparison.records import PairedTest
 from agon.comparison.rows import BuiltRow
-from agon.stats import Answers, NestedDifference, holm, mcnemar_exact, min_detectable_difference, nested_difference
+from agon.stats import (
+    NestedDifference,
+    holm,
+    mcnemar_exact,
+    min_detectable_difference,
+    nested_difference,
+    seed_variance,
+)
 
 
 def paired_tests(headlines: Sequence[BuiltRow], rivals: Mapping[str, BuiltRow], *, seed: int) -> list[PairedTest]:
@@ -71,25 +74,3 @@ def _min_detectable(own: BuiltRow, rival: BuiltRow, found: NestedDifference) -> 
         num_seeds=min((len(answers) for answers in several), default=1),
         seed_sd=spread,
     )
-
-
-def seed_variance(per_seed: Sequence[Answers]) -> float:
-    """Return the variance of a method's true accuracy from run to run: what its runs vary by beyond the chance of their answers.
-
-    The run component of a two-way analysis of variance, max(0, var(run means) - rest / problems), where the rest is what neither a
-    problem's nor a run's mean explains.
-
-    Raises:
-        ValueError: fewer than two runs.
-    """
-    if len(per_seed) < 2:
-        raise ValueError(f"{len(per_seed)} runs: a spread needs two or more")
-    names = sorted(per_seed[0])
-    table: Float[ndarray, "seeds problems"] = np.array(
-        [[sum(run[name]) / len(run[name]) for name in names] for run in per_seed]
-    )
-    runs = table.mean(axis=1)
-    rest = table - runs[:, None] - table.mean(axis=0) + table.mean()
-    df = (table.shape[0] - 1) * (table.shape[1] - 1)
-    noise = float((rest**2).sum()) / df / table.shape[1] if df else 0.0
-    return max(0.0, float(runs.var(ddof=1)) - noise)

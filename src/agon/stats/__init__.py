@@ -11,7 +11,7 @@ from agon.stats.complementarity import (
 )
 from agon.stats.families import holm
 from agon.stats.intervals import Interval, accuracy_interval, clopper_pearson, cluster_bootstrap
-from agon.stats.nested import Answers, NestedDifference, nested_difference, nested_interval
+from agon.stats.nested import Answers, NestedDifference, nested_difference, nested_interval, seed_variance
 from agon.stats.paired import Aligned, PairedDifference, align, mcnemar_exact, paired_difference
 from agon.stats.passk import avg_at_k, pass_at_k
 from agon.stats.power import better_of_two_inflation, min_detectable_difference, problems_needed
@@ -45,5 +45,6 @@ __all__ = [
     "pass_at_k",
     "problems_needed",
     "seed_spread",
+    "seed_variance",
     "union_gain",
 ]

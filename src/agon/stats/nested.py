@@ -140,6 +140,23 @@ def nested_difference(
     )
 
 
+def seed_variance(per_seed: Sequence[Answers]) -> float:
+    """Return the variance of a method's true accuracy from run to run: what its runs vary by beyond the chance of their answers.
+
+    The run component of the two-way analysis of variance, max(0, var(run means) - MS_rest / P); its root is the `seed_sd` of
+    `min_detectable_difference`. `seed_spread` is of the measured accuracies, that chance included.
+
+    Raises:
+        DataError: the runs were not measured on the same problems.
+        ValueError: fewer than two runs.
+    """
+    if len(per_seed) < 2:
+        raise ValueError(f"{len(per_seed)} runs: a spread needs two or more")
+    (table,) = _tables(per_seed)
+    between, noise = _run_variance(table)
+    return max(0.0, between - noise)
+
+
 def _tables(*methods: Sequence[Answers]) -> list[Float[ndarray, "seeds problems"]]:
     """Return each method's mean correctness by seed and problem, problems in one order."""
     runs = [run for method in methods for run in method]
@@ -166,10 +183,7 @@ def _variance(tables: Sequence[Float[ndarray, "seeds problems"]], means: Float[n
         num_seeds = len(table)
         if num_seeds == 1:
             continue
-        between = float(table.mean(axis=1).var(ddof=1)) / num_seeds
-        rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
-        rest_df = (num_seeds - 1) * (num_problems - 1)
-        noise = float((rest**2).sum()) / rest_df / (num_seeds * num_problems) if rest_df else 0.0
+        between, noise = (part / num_seeds for part in _run_variance(table))
         of_seeds += max(0.0, between - noise)
         reached += between**2 / (num_seeds - 1)
         fewest = min(fewest, num_seeds - 1.0)
@@ -177,6 +191,15 @@ def _variance(tables: Sequence[Float[ndarray, "seeds problems"]], means: Float[n
     # Fewer than the smallest part has cannot be: the component of that part was estimated at zero then.
     df = max((of_problems + of_seeds) ** 2 / reached, fewest) if reached > 0.0 else fewest
     return _Variance(of_problems, of_seeds, df, max(num_problems - 1.0, 1.0))
+
+
+def _run_variance(table: Float[ndarray, "seeds problems"]) -> tuple[float, float]:
+    """Return the variance of the runs' means, and how much of it the chance of single answers explains."""
+    num_seeds, num_problems = table.shape
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    df = (num_seeds - 1) * (num_problems - 1)
+    noise = float((rest**2).sum()) / df / num_problems if df else 0.0
+    return float(table.mean(axis=1).var(ddof=1)), noise
 
 
 def _lengthened(mean: float, problems: Interval, variance: _Variance) -> tuple[float, float]:

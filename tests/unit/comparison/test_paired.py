@@ -2,7 +2,7 @@ import pytest
 
 from agon.comparison.arms import plan_arms
 from agon.comparison.collect import collect
-from agon.comparison.paired import paired_tests, seed_variance
+from agon.comparison.paired import paired_tests
 from agon.comparison.rows import build_rows
 
 
@@ -71,14 +71,3 @@ def test_several_seeds_or_samples_are_compared_by_a_bootstrap(fake, tmp_path):
     fake.evaluate(sampled, "single", {f"p{i:03d}": [True, i > 1] for i in range(4)}, method="margin")
     (other, _) = built_of(sampled, runs[2])
     assert paired_tests([other], {"grpo": rival}, seed=1)[0].kind == "paired-bootstrap"
-
-
-def test_the_variance_of_seeds_leaves_out_the_chance_of_single_answers():
-    runs = [dict(enumerate(([1], [1], [0], [0]))), dict(enumerate(([1], [1], [1], [1])))]
-    # Run means 1/2 and 1: variance 1/8. Problem means 1, 1, 1/2, 1/2, grand mean 3/4; each of the 8 rests is 1/4 or -1/4: they
-    # sum to 1/2 in squares, over 3 degrees of freedom and 4 problems 1/24. 1/8 - 1/24 = 1/12.
-    assert seed_variance(runs) == pytest.approx(1 / 12)
-    # One problem fewer that differs: run means 1/2 and 1, rests of 1/4 again, over 1 degree and 2 problems 1/8. Nothing is left.
-    assert seed_variance([{0: [1], 1: [0]}, {0: [1], 1: [1]}]) == 0.0
-    with pytest.raises(ValueError, match="1 runs: a spread needs two or more"):
-        seed_variance(runs[:1])
