@@ -69,6 +69,12 @@ def start(job: Job) -> Process:
     return _start_fork(job) if can_fork() else _start_program(job)
 
 
+def warm_up() -> None:
+    """Let the process that jobs are forked from load everything, beside whatever the caller does next. Where nothing is forked: nothing."""
+    if can_fork():
+        _serve_forks()
+
+
 @cache
 def can_fork() -> bool:
     """Whether jobs are forked: on Linux, without a CUDA device. Other systems' own libraries do not all live through a fork."""
@@ -128,13 +134,17 @@ def _start_program(job: Job) -> Process:
 
 
 def _start_fork(job: Job) -> Process:
-    context = multiprocessing.get_context("forkserver")
-    with _set_environment(_environment()):
-        context.set_forkserver_preload(_PRELOADED)
-        forkserver.ensure_running()
-        process = context.Process(target=_run_forked, args=(job.module, job.arguments, str(job.log)), name=job.name)
-        process.start()
+    _serve_forks()
+    arguments = (job.module, job.arguments, str(job.log))
+    process = multiprocessing.get_context("forkserver").Process(target=_run_forked, args=arguments, name=job.name)
+    process.start()
     return _Fork(process)
+
+
+def _serve_forks() -> None:
+    with _set_environment(_environment()):
+        multiprocessing.get_context("forkserver").set_forkserver_preload(_PRELOADED)
+        forkserver.ensure_running()
 
 
 def _run_forked(module: str, arguments: tuple[str, ...], log: str) -> NoReturn:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
+from agon.config.names import did_you_mean
 from agon.config.tables import Count, Table
 from agon.errors import ConfigError
 
@@ -67,9 +68,7 @@ def matrix_table(tree: Mapping[str, Any], *, source: str) -> MatrixTable:
     try:
         table = MatrixTable.model_validate(_tuples(tree))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
-        raise ConfigError(f"{source}: matrix{where} is {first['input']!r}: {first['msg']}") from None
+        raise ConfigError(f"{source}: {_first_of(error)}") from None
     if not table.seeds:
         raise ConfigError(f"{source}: matrix.seeds is empty: name one or more, three to say anything of a method")
     require_distinct(table.seeds, what=f"{source}: matrix.seeds")
@@ -111,6 +110,18 @@ def require_distinct(values: Sequence[Any], *, what: str) -> None:
     twice = sorted({str(value) for value in values if values.count(value) > 1})
     if twice:
         raise ConfigError(f"{what} hold {', '.join(twice)} twice: name each once")
+
+
+def _first_of(error: ValidationError) -> str:
+    """Say the first thing that pydantic found wrong, in one line."""
+    first = error.errors()[0]
+    where = "matrix" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = (ArmTable if "arms" in first["loc"] else MatrixTable).model_fields
+        return f"unknown key {where}{did_you_mean(str(first['loc'][-1]), known)}; known: {', '.join(known)}"
+    if first["type"] == "missing":
+        return f"{where} is missing: every arm needs it"
+    return f"{where} is {first['input']!r}: {first['msg']}"
 
 
 def _tuples(tree: Any) -> Any:

@@ -73,12 +73,12 @@ def run_matrix(
     """
     before = matrix_in(out, resume=resume)
     plan = adopt(plan, before)
-    _check(plan, out)
+    check_plan(plan, out)
     with output_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     lock = RunLock(out)
     try:
-        write_matrix(out, plan.matrix if before is None else _merged(before, plan.matrix))
+        write_matrix(out, plan.matrix if before is None else merge_matrices(before, plan.matrix))
         states = cell_states(plan, out)
         if resume:
             say(f"resuming {out}: {describe_states(states)}")
@@ -154,8 +154,13 @@ def _state(cell: PlannedCell, out: Path) -> CellState:
     return "trained" if missing_evaluations(run, cell.evaluations, stamp_of_run(run)) else "done"
 
 
-def _check(plan: Plan, out: Path) -> None:
-    """Refuse what could only fail after hours: labels that cannot be measured, runs that cannot be continued."""
+def check_plan(plan: Plan, out: Path) -> None:
+    """Refuse what could only fail after hours.
+
+    Raises:
+        ConfigError: an evaluation cannot be made, or a run that has begun has other settings.
+        DataError: there is no problem to measure with.
+    """
     task = load_task(plan.base.task)
     check_labels(plan.base_evaluations, plan.base, task, is_trained=False)
     for cell in plan.cells:
@@ -170,7 +175,7 @@ def _check(plan: Plan, out: Path) -> None:
                 )
 
 
-def _merged(before: Matrix, now: Matrix) -> Matrix:
+def merge_matrices(before: Matrix, now: Matrix) -> Matrix:
     """Add a plan's arms and cells to those a matrix has: what was made is not forgotten because a resume asks for a part of it."""
     arms = {arm.name: arm for arm in (*now.arms, *before.arms)} | {arm.name: arm for arm in now.arms}
     cells = {(cell.arm, cell.seed): cell for cell in (*before.cells, *now.cells)}

@@ -44,13 +44,17 @@ def add_parser(subcommands: Subcommands) -> None:
 
 def ablate(options: Namespace) -> int:
     """`agon ablate`."""
-    from agon.ablation.plan import plan_matrix
+    from agon.ablation.launch import warm_up
     from agon.recipe import read_tables
 
     name = Path(options.recipe).name.removesuffix(".toml")
     out = Path(options.out) if options.out else Path("runs") / name
     with recipe_path(options.recipe) as path:
         tree = read_tables(path)
+    if not options.dry_run:
+        warm_up()
+    from agon.ablation.plan import plan_matrix
+
     plan = plan_matrix(
         tree, options.set, source=options.recipe, name=name, methods=options.methods, seeds=options.seeds
     )

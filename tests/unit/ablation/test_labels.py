@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+
+from agon.ablation.labels import measure_named
+from agon.errors import ConfigError
+from agon.records import PROTOCOLS
+
+
+@pytest.mark.parametrize(
+    ("label", "protocol", "direction", "adapter", "drafts"),
+    [
+        ("single-a", "single", "dev", "a", None),
+        ("cascade-a-b", "cascade", "a-b", None, None),
+        # not "self" and a cascade: the whole label is read
+        ("self-cascade-b", "self-cascade", "dev", "b", None),
+        ("cascade-b-a", "cascade", "b-a", None, None),
+        ("majority-a-k4", "majority", "dev", "a", 4),
+        ("moa-k2", "moa", "dev", None, 2),
+        ("blind-second-a-b", "blind-second", "a-b", None, None),
+        ("answer-visible", "answer-visible", "dev", None, None),
+    ],
+)
+def test_a_label_says_protocol_players_and_drafts(label, protocol, direction, adapter, drafts):
+    measure = measure_named(label)
+    wish = measure.wish
+    assert (wish.protocol, wish.direction, wish.adapter, wish.num_drafts) == (protocol, direction, adapter, drafts)
+    assert measure.label == wish.label == label
+    assert not measure.doubled_cap
+
+
+def test_a_label_says_layers_doubt_and_a_doubled_cap():
+    assert measure_named("moa-a-k2-l3").wish.layers == 3
+    assert measure_named("selective-a-b-k2-agreement").wish.doubt == "agreement"
+    doubled = measure_named("single-a-doubled-cap")
+    assert doubled.doubled_cap
+    assert doubled.wish.adapter == "a"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_is_a_label(protocol):
+    assert measure_named(protocol).wish.protocol == protocol
+
+
+@pytest.mark.parametrize("label", ["sngle-a", "single-c", "cascade-a-b-a", "", "single-a-k", "../single-a"])
+def test_another_label_is_refused_with_an_example(label):
+    with pytest.raises(ConfigError, match=r"is not known: write PROTOCOL.*cascade-a-b"):
+        measure_named(label)

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+
+from agon.ablation.measure import missing_evaluations, stamp_of_base, stamp_of_run
+from agon.config import Settings
+from agon.runs import RunFolder, write_evaluation
+
+STAMP = {"checkpoint": "step-000004", "sha256": "ab"}
+
+
+def test_only_a_result_of_this_very_checkpoint_counts(tmp_path):
+    write_evaluation(tmp_path, "of-it", {"measured": STAMP})
+    write_evaluation(tmp_path, "of-another", {"measured": {**STAMP, "sha256": "cd"}})
+    write_evaluation(tmp_path, "by-hand", {"accuracy": 0.5})
+    write_evaluation(tmp_path, "damaged", {"measured": STAMP})
+    (tmp_path / "evaluations" / "damaged.json").write_text('{"measured": {"chec')
+    labels = ["of-it", "of-another", "by-hand", "damaged", "absent"]
+    assert missing_evaluations(tmp_path, labels, STAMP) == ["of-another", "by-hand", "damaged", "absent"]
+
+
+def test_without_a_checkpoint_everything_is_missing(tmp_path):
+    write_evaluation(tmp_path, "one", {"measured": None})
+    assert missing_evaluations(tmp_path, ["one"], None) == ["one"]
+
+
+def test_a_checkpoint_of_the_same_step_with_other_weights_is_another(tmp_path):
+    stamps = []
+    for number, weights in enumerate((b"1", b"2")):
+        with RunFolder.create(tmp_path / str(number), settings={}) as run:
+            run.write_metrics({"step": 0})
+            with run.checkpoint(1) as folder:
+                (folder / "weights").write_bytes(weights)
+        stamps.append(stamp_of_run(run.path))
+    assert {stamp["checkpoint"] for stamp in stamps} == {"step-000001"}
+    assert stamps[0]["sha256"] != stamps[1]["sha256"]
+    with RunFolder.create(tmp_path / "empty", settings={}) as run:
+        assert stamp_of_run(run.path) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_same"),
+    [
+        ({"evaluation": {"samples": 2}}, False),
+        ({"rollout": {"max_draft_tokens": 9}}, False),
+        ({"train": {"seed": 5}}, True),
+    ],
+)
+def test_the_base_is_measured_again_only_if_what_decides_it_has_changed(changes, is_same):
+    assert (stamp_of_base(Settings()) == stamp_of_base(Settings.model_validate(changes))) == is_same
