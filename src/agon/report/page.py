@@ -26,7 +26,7 @@ from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 
 MAX_RUNS_IN_FULL = 8
-"""Most runs that a page shows one by one beside a comparison of them; of more it shows the arms, and few of their matches."""
+"""Most runs, begun or not, that a page shows one by one beside a comparison; of more it shows the arms, and few of their matches."""
 
 _MAX_WARNINGS = 8
 
@@ -40,7 +40,7 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
     matrix = None
     if comparison is not None and len(collected.runs) > 1:
         matrix = matrix_view(Tree.of(comparison), collected.runs)
-    is_full = matrix is None or len(collected.runs) <= MAX_RUNS_IN_FULL
+    is_full = matrix is None or len(collected.runs) + len(collected.missing) <= MAX_RUNS_IN_FULL
     page = (
         _environment()
         .get_template("report.html.j2")

@@ -119,8 +119,12 @@ def group_of_arm(arm: Node) -> str:
 
 def protocol_of(row: Node) -> str:
     """Name a row's protocol, with the number of drafts where there are several, and what else tells it from others."""
+    name, label = str(row["protocol"]), str(row.get("label", ""))
+    # The label of an evaluation begins with its protocol.
+    if label.startswith(name):
+        return label
     drafts = f"{row['drafts']} drafts" if row["drafts"] > 1 else ""
-    return ", ".join(part for part in (str(row["protocol"]), drafts, str(row.get("label", ""))) if part)
+    return ", ".join(part for part in (name, drafts, label) if part)
 
 
 def way_of(row: Node) -> str:

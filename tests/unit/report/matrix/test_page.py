@@ -1,5 +1,6 @@
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,17 @@ def test_eight_runs_are_shown_one_by_one_too_and_nine_are_not(made, tree, monkey
     assert "train.seed 0 (4) · 1 (4)" in text
     assert "Settings that all 8 trainings share" in text
     assert re.search(r"begun \d{4}-\S+ to \d{4}-", text)
+
+
+def test_a_large_matrix_is_bounded_from_its_first_runs_on(made, tree, tmp_path, monkeypatch):
+    begun = Path(shutil.copytree(made, tmp_path / "begun"))
+    for run in sorted((begun / "cells").iterdir())[2:]:
+        shutil.rmtree(run)
+    assert '<section id="results">' in page_of(begun, tree)
+    monkeypatch.setattr(page_module, "MAX_RUNS_IN_FULL", 7)
+    source = page_of(begun, tree)
+    assert '<section id="results">' not in source
+    assert "6 runs (" in text_of(source)
 
 
 def test_the_same_folder_and_tree_give_the_same_bytes_and_no_path(made, tree, tmp_path, monkeypatch):

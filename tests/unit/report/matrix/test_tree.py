@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from agon.report.matrix.tree import Tree, group_title, in_group_order, name_of, way_of
+from agon.report.matrix.tree import Tree, group_title, in_group_order, name_of, protocol_of, way_of
 
 
 @pytest.fixture
@@ -90,5 +90,6 @@ def test_a_row_is_named_with_its_protocol_and_who_played(content):
         name_of({**row, "protocol": "selective", "label": "agreement"})
         == "Agon: selective, agreement, chosen direction"
     )
+    assert protocol_of({**row, "label": "cascade-a-b-doubled-cap"}) == "cascade-a-b-doubled-cap"
     assert way_of({**row, "who": "mean", "direction": None}) == "A and B"
     assert way_of({**row, "who": "base", "direction": None}) == ""
