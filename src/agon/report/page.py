@@ -56,7 +56,7 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
             runs=collected.runs,
             matrix=matrix,
             is_full=is_full,
-            curves=_curves(collected, matrix),
+            curves=_curves(collected, matrix, is_full=is_full),
             microscope=microscope_view(_pairs(collected, matrix)),
             doing=DOING,
             alike=ALIKE,
@@ -115,11 +115,9 @@ def _pairs(collected: Collected, matrix: MatrixView | None) -> list[Subject]:
     return [Subject(arm.title, list(zip(arm.seeds, arm.runs, strict=True))) for arm in matrix.trained]
 
 
-def _curves(collected: Collected, matrix: MatrixView | None) -> Mapping[str, Any]:
+def _curves(collected: Collected, matrix: MatrixView | None, *, is_full: bool) -> Mapping[str, Any]:
     """Return curves of arms where an arm was trained more than once, else those of runs."""
-    if matrix is not None and (
-        len(collected.runs) > MAX_RUNS_IN_FULL or any(len(arm.runs) > 1 for arm in matrix.trained)
-    ):
+    if matrix is not None and (not is_full or any(len(arm.runs) > 1 for arm in matrix.trained)):
         return matrix.curves
     return curves_json(collected.runs)
 
