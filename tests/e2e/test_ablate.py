@@ -34,7 +34,7 @@ samples = 2
 seeds = [0, 1]
 base = ["single", "single-doubled-cap"]
 one = ["single-a"]
-pair = ["cascade-a-b", "cascade-b-a"]
+pair = ["cascade-a-b", "cascade-b-a", "microscope"]
 [[matrix.arms]]
 name = "grpo"
 title = "GRPO"
@@ -97,6 +97,15 @@ def test_a_dry_run_states_every_cell_with_its_budget(agon, recipe, tmp_path, cap
     assert not (tmp_path / "none").exists()
 
 
+def test_a_killed_matrix_says_how_far_each_cell_is(agon, recipe, killed, capsys):
+    assert agon("ablate", recipe, "--out", killed, "--dry-run", "--json") == 0
+    states = {cell["run"]: cell["state"] for cell in json.loads(capsys.readouterr().out)["cells"]}
+    measured = {str(path.parents[1].relative_to(killed)) for path in killed.glob("cells/*/evaluations/*.json")}
+    assert measured
+    # what has an evaluation has been trained
+    assert {states[run] for run in measured} <= {"trained", "done"}
+
+
 def test_a_killed_matrix_is_resumed_to_its_end_and_nothing_is_measured_twice(resumed):
     out, before = resumed
     assert before
@@ -115,6 +124,7 @@ def test_a_killed_matrix_is_resumed_to_its_end_and_nothing_is_measured_twice(res
             for direction in ("a-b", "b-a")
         ),
     }
+    assert sorted(path.parent.name for path in out.rglob("microscope.json")) == ["another-order-s0", "another-order-s1"]
     assert (out / "report.html").stat().st_size > 10_000
 
 

@@ -14,6 +14,9 @@ _LABEL = re.compile(
     r"(?P<agreement>-agreement)?(?P<doubled>-doubled-cap)?"
 )
 
+MICROSCOPE = "microscope"
+"""Stands among the evaluations of a pair for a look at the pair itself (`agon eval RUN --microscope`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:

@@ -55,8 +55,9 @@ class MatrixTable(Table):
         "cascade-b-a",
         "self-cascade-a",
         "majority-a",
+        "microscope",
     )
-    """Evaluations of every run that trained a pair."""
+    """Evaluations of every run that trained a pair; `microscope` looks at the pair itself."""
 
 
 def matrix_table(tree: Mapping[str, Any], *, source: str) -> MatrixTable:

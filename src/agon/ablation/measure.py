@@ -8,11 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agon.ablation.labels import Measure, measure_named
+from agon.ablation.labels import MICROSCOPE, Measure, measure_named
 from agon.config import Settings
 from agon.errors import ConfigError, RunError
 from agon.evaluation.evaluate import better_direction, direction_note, direction_scores
 from agon.evaluation.load import Opened, open_base, open_run, sampling_for
+from agon.evaluation.microscope import FILE as MICROSCOPE_FILE
+from agon.evaluation.microscope import check_pair, examine
 from agon.evaluation.request import check_ahead, measure
 from agon.match.session import fit_problems
 from agon.records import Direction
@@ -21,7 +23,7 @@ from agon.runs.checkpoints import newest_checkpoint
 from agon.runs.evaluations import write_evaluation
 from agon.runs.folder import RunFolder
 from agon.runs.lock import RunLock
-from agon.runs.manifest import read_json
+from agon.runs.manifest import read_json, write_json
 from agon.signals import is_orphan
 from agon.tasks.data import TaskData
 
@@ -49,7 +51,10 @@ def measure_run(run: Path, labels: Sequence[str], *, say: Say) -> None:
             opened = replace(opened, session=opened.session.remembering())
             scores = _scores(opened) if any(map(_is_direction_of_cascade, missing)) else {}
             for label in missing:
-                _measure_one(opened, measure_named(label), folder=run, stamp=stamp, scores=scores, say=say)
+                if label == MICROSCOPE:
+                    _examine(opened, run, stamp=stamp, say=say)
+                else:
+                    _measure_one(opened, measure_named(label), folder=run, stamp=stamp, scores=scores, say=say)
 
 
 def measure_base(folder: Path, settings: Settings, labels: Sequence[str], *, say: Say) -> None:
@@ -102,8 +107,10 @@ def check_labels(labels: Sequence[str], settings: Settings, task: TaskData, *, i
         DataError: there is no problem to measure with.
     """
     for label in labels:
-        wanted = measure_named(label)
-        check_ahead(wanted.wish, settings, task, is_trained=is_trained)
+        if label == MICROSCOPE:
+            check_pair(settings, samples=_samples_under(settings))
+        else:
+            check_ahead(measure_named(label).wish, settings, task, is_trained=is_trained)
 
 
 def _measure_one(
@@ -123,6 +130,18 @@ def _measure_one(
     say(f"evaluated {label}: {evaluated.accuracy:.4f} (n={result['n']}, samples={result['samples']})")
 
 
+def _examine(opened: Opened, run: Path, *, stamp: Mapping[str, str] | None, say: Say) -> None:
+    found = examine(opened, split="test", samples=_samples_under(opened.settings), progress=_count)
+    write_json(run / MICROSCOPE_FILE, {**found.to_json(), _MEASURED: stamp})
+    sounded = [alarm.name for alarm in found.alarms]
+    say(f"{MICROSCOPE}: {', '.join(sounded) if sounded else 'no alarm'}")
+
+
+def _samples_under(settings: Settings) -> int:
+    """A pair is looked at with two samples or more: pass@2 is the null of what it solves together."""
+    return max(2, settings.evaluation.samples)
+
+
 def _with_choice(result: dict[str, Any], scores: Mapping[Direction, float], *, num_problems: int) -> dict[str, Any]:
     """Add to a cascade's result how its direction did on the development problems, and whether that chose it."""
     direction = result["direction"]
@@ -137,6 +156,8 @@ def _with_choice(result: dict[str, Any], scores: Mapping[Direction, float], *, n
 
 
 def _is_direction_of_cascade(label: str) -> bool:
+    if label == MICROSCOPE:
+        return False
     wish = measure_named(label).wish
     return wish.protocol == "cascade" and wish.direction != "dev"
 
@@ -175,9 +196,14 @@ def _doubled(opened: Opened, label: str) -> Opened:
     return replace(opened, settings=opened.settings.model_copy(update={"rollout": rollout}))
 
 
+def result_path(folder: Path, label: str) -> Path:
+    """Return where the result of an evaluation is (or will be)."""
+    return folder / MICROSCOPE_FILE if label == MICROSCOPE else folder / "evaluations" / f"{label}.json"
+
+
 def _stamp_in(folder: Path, label: str) -> Any:
     try:
-        return read_json(folder / "evaluations" / f"{label}.json").get(_MEASURED)
+        return read_json(result_path(folder, label)).get(_MEASURED)
     except RunError:
         return None
 

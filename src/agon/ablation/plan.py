@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from agon.ablation.labels import Measure, measure_named
+from agon.ablation.labels import MICROSCOPE, Measure, measure_named
 from agon.ablation.matrix import (
     ArmTable,
     MatrixTable,
@@ -206,6 +206,10 @@ def _shared_cells(
 
 def _check_labels(labels: Iterable[str], settings: Settings, *, arm: str) -> None:
     for label in labels:
+        if label == MICROSCOPE and trains_pair(settings):
+            continue
+        if label == MICROSCOPE:
+            raise ConfigError(f"{label!r} looks at a pair, but the arm {arm} trains one adapter: leave it out")
         wish = measure_named(label).wish
         if not trains_pair(settings) and (wish.adapter == "b" or wish.protocol in ("cascade", "blind-second")):
             raise ConfigError(f"evaluation {label!r} needs two adapters, but the arm {arm} trains one: leave it out")

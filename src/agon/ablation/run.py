@@ -10,7 +10,7 @@ from typing import Literal
 from agon.ablation.cells import count_steps, is_finished, write_cell_recipe
 from agon.ablation.jobs import Failure, run_jobs
 from agon.ablation.launch import Job
-from agon.ablation.measure import check_labels, missing_evaluations, stamp_of_base, stamp_of_run
+from agon.ablation.measure import check_labels, missing_evaluations, result_path, stamp_of_base, stamp_of_run
 from agon.ablation.plan import Plan, PlannedCell
 from agon.errors import ConfigError
 from agon.recipe import settings_from
@@ -218,7 +218,7 @@ def _running(plan: Plan, cell: PlannedCell | None, name: str, out: Path) -> Runn
         name=name,
         steps=0 if cell is None else count_steps(folder),
         total_steps=0 if cell is None else cell.settings.train.steps,
-        evaluations=sum((folder / "evaluations" / f"{label}.json").exists() for label in labels),
+        evaluations=sum(result_path(folder, label).exists() for label in labels),
         total_evaluations=len(labels),
     )
 

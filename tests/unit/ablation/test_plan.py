@@ -39,7 +39,7 @@ def test_every_arm_has_every_seed_and_its_own_settings():
         1,
         3.0,
     )
-    assert bonus.evaluations[-1] == "placebo-a-b"
+    assert bonus.evaluations[-2:] == ("microscope", "placebo-a-b")
     assert [(arm.name, arm.title, arm.method, arm.group, dict(arm.set)) for arm in planned.matrix.arms] == [
         ("grpo", "GRPO", "grpo", "baseline", {}),
         ("agon", "agon", "agon", "exchange", {}),
@@ -128,6 +128,12 @@ def test_what_would_make_arms_incomparable_is_not_an_arms_own(key):
         (tree({"name": "mine", "method": "mien"}), [], None, r"train\.method is 'mien'"),
         (tree({"name": "dr_grpo", "set": {"train.loss": "dapo"}}), [], None, r"train\.loss is 'dapo', but .*'dr_grpo'"),
         (tree(GRPO, one=["single-b"]), [], None, r"'single-b' needs two adapters, but the arm grpo trains one"),
+        (
+            tree(GRPO, one=["microscope"]),
+            [],
+            None,
+            r"'microscope' looks at a pair, but the arm grpo trains one adapter",
+        ),
         (tree(GRPO, base=["single-a"]), [], None, r"'single-a' names a player, but the base has no adapters"),
         (tree(GRPO, rivals=["cooperative"]), [], None, r"matrix\.rivals names cooperative, which is no arm"),
     ],
