@@ -17,7 +17,10 @@ _BYTES = {"float32": 4, "bfloat16": 2}
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Counts of a whole run. Units: tokens are generated ones and upper limits; memory in bytes, an estimate."""
+    """Counts of a whole run. Units: tokens are generated ones and upper limits; memory in bytes, an estimate.
+
+    A method that resamples takes more than `rollouts_per_step`, and fewer steps; `rollouts` holds for it as well.
+    """
 
     method: str
     rollouts_per_problem: int
@@ -30,6 +33,7 @@ class Budget:
     adapter_bytes: int
     activation_bytes: int
     cache_bytes: int
+    resamples: bool = False
 
     @property
     def memory_bytes(self) -> int:
@@ -81,6 +85,7 @@ def plan_budget(settings: Settings) -> Budget:
         base_bytes=base * width * (2 if width == 4 else 1),
         adapter_bytes=2 * adapter * 4 * 4,
         activation_bytes=(own.tokens_per_microbatch or 8192) * hidden * layers * vectors * width,
+        resamples=method.resamples,
         cache_bytes=rollout.max_rows * row * layers * 2 * config.num_key_value_heads * head * width,
     )
 
@@ -88,8 +93,9 @@ def plan_budget(settings: Settings) -> Budget:
 def describe_budget(budget: Budget) -> str:
     """Render a budget for people."""
     share = budget.adapter_parameters / budget.base_parameters
+    least = "at least " if budget.resamples else ""
     return (
-        f"# budget of {budget.method}: {budget.rollouts_per_problem} rollouts a problem, {budget.rollouts_per_step} a step, "
+        f"# budget of {budget.method}: {budget.rollouts_per_problem} rollouts a problem, {least}{budget.rollouts_per_step} a step, "
         f"{budget.rollouts:,} in all; at most {budget.tokens_at_most:,} generated tokens\n"
         f"# base {budget.base_parameters:,} parameters; each adapter {budget.adapter_parameters:,} ({share:.2%} of the base)\n"
         f"# memory, estimated: base {_gib(budget.base_bytes)}, adapters with optimisers {_gib(budget.adapter_bytes)}, "
