@@ -106,3 +106,23 @@ def test_a_challenge_joins_while_drafts_run(served):
         adapters=("A", "B"),
     )
     assert [completion.adapter for completion in completions] == ["A"] * 3 + ["B"] * 3
+
+
+@pytest.mark.parametrize("mode", ["swapped", "multi-lora"])
+def test_a_frozen_copy_is_served_as_it_was_until_it_is_renewed(served, mode):
+    pair = served[2]
+    engine = _engine(served, mode)
+    pair.snapshot(f"past-{mode}", "A")
+    requests = [Request(tuple(range(5, 40)), name, 24, seed=3) for name in (f"past-{mode}", "B")]
+    first = engine.generate(requests)
+    with torch.no_grad():
+        for site in pair.sites:
+            site.up("A").mul_(-1.0)
+    pair.count_step("A")
+    again = engine.generate(requests)
+    assert [c.token_ids for c in again] == [c.token_ids for c in first]
+    pair.snapshot(f"past-{mode}", "A")
+    renewed = engine.generate(requests)
+    assert renewed[0].token_ids != first[0].token_ids
+    assert renewed[0].adapter_version == pair.version("A")
+    assert renewed[1].token_ids == first[1].token_ids
