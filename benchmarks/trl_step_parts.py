@@ -138,14 +138,16 @@ class MadeUpPrompts:
     """Prompts of given length, in the place of `PromptBuilder`; challenges of a problem are told apart by when they are asked for."""
 
     def __init__(self, work: Workload) -> None:
-        self.work, self.asked = work, Counter[str]()
+        self.work, self.asked, self.lock = work, Counter[str](), threading.Lock()
 
     def draft(self, problem: Problem) -> Prompt:
         return Prompt(tuple(self.work.draft_prompt(int(problem.id))), "")
 
     def challenge(self, problem: Problem, summaries: Sequence[Summary]) -> Prompt:
-        self.asked[problem.id] += 1
-        return Prompt(tuple(self.work.challenge_ids(int(problem.id), self.asked[problem.id] - 1)), "")
+        with self.lock:
+            self.asked[problem.id] += 1
+            sample = self.asked[problem.id] - 1
+        return Prompt(tuple(self.work.challenge_ids(int(problem.id), sample)), "")
 
 
 class HalfRight:

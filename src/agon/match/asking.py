@@ -61,18 +61,18 @@ class Asker:
         ]
         return self._ask_drafters(places, prompts, "layer", number)
 
-    def challenges(self, places: Sequence[Place], shown: Sequence[tuple[Summary, ...]]) -> Asked:
-        """Ask the challenger about every place. Who is shown nothing reads the plain prompt."""
-        prompts = [
-            self._prompts.challenge(problem, summaries) if summaries else self._plain_prompt(problem)
-            for (problem, _), summaries in zip(places, shown, strict=True)
-        ]
+    def challenge_prompt(self, problem: Problem, summaries: tuple[Summary, ...]) -> Prompt:
+        """Return what the challenger reads. Who is shown nothing reads the plain prompt."""
+        return self._prompts.challenge(problem, summaries) if summaries else self._plain_prompt(problem)
+
+    def challenges(self, places: Sequence[Place], prompts: Sequence[Prompt]) -> Asked:
+        """Ask the challenger about every place by its `challenge_prompt`."""
         cap = self._sampling.max_challenge_tokens
         requests = [
             self._request(prompt, self._lineup.challenger, cap, "challenge", problem.id, sample, 0)
             for (problem, sample), prompt in zip(places, prompts, strict=True)
         ]
-        return Asked("challenger", [problem for problem, _ in places], prompts, requests)
+        return Asked("challenger", [problem for problem, _ in places], list(prompts), requests)
 
     def _ask_drafters(self, places: Sequence[Place], prompts: Sequence[Prompt], *stage: str | int) -> Asked:
         drafters, cap = self._lineup.drafters, self._sampling.max_draft_tokens

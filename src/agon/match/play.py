@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from agon.answers import format_score
 from agon.errors import AgonError
+from agon.match.ahead import ReadAhead
 from agon.match.asking import Asked, Asker, Sampling
 from agon.match.reading import Reader, Seats, take_seats
 from agon.match.session import Session
@@ -115,6 +116,11 @@ class _Player:
         is_one_exchange = lineup.has_challenge and lineup.layers == 1
         if is_one_exchange and isinstance(engine, GrowingEngine) and engine.can_grow:
             return self._sample_growing(engine, drafts)
+        if is_one_exchange and lineup.doubt is None:
+            ahead = ReadAhead(self.reader, self.asker, self.seats, self.threads)
+            layer = self._generate(drafts, ahead)
+            shown, prompts = ahead.finish()
+            return _Played([layer], [], shown, self._generate(self.asker.challenges(self.seats.matches, prompts)))
         layers, between = [self._generate(drafts)], list[list[tuple[Summary, ...]]]()
         for number in range(2, lineup.layers + 1):
             ended = dict(enumerate(layers[-1].completions))
@@ -126,7 +132,9 @@ class _Player:
             for match in range(len(self.seats.matches))
             if self._is_challenged(match, ended)
         }
-        asked = self.asker.challenges([self.seats.matches[match] for match in shown], list(shown.values()))
+        places = [self.seats.matches[match] for match in shown]
+        prompts = [self.asker.challenge_prompt(places[i][0], summaries) for i, summaries in enumerate(shown.values())]
+        asked = self.asker.challenges(places, prompts)
         challenges = self._generate(asked) if shown else _Sampled(asked, [], [])
         return _Played(layers, between, shown, challenges)
 
@@ -147,7 +155,8 @@ class _Player:
             if missing[match] or not self._is_challenged(match, ended):
                 return []
             shown[match] = self.reader.for_challenge(match, ended)
-            joined.append(self.asker.challenges([self.seats.matches[match]], [shown[match]]))
+            place = self.seats.matches[match]
+            joined.append(self.asker.challenges([place], [self.asker.challenge_prompt(place[0], shown[match])]))
             return joined[-1].requests
 
         def grow(index: int, completion: Completion) -> Iterable[Request]:
@@ -186,11 +195,13 @@ class _Player:
         drafts = [ended[number] for number in self.reader.drafts_of(match)]
         return confidence(drafts, self.lineup.doubt, self.session.style) < self.lineup.threshold
 
-    def _generate(self, asked: Asked) -> _Sampled:
+    def _generate(self, asked: Asked, ahead: ReadAhead | None = None) -> _Sampled:
         checks: dict[int, Future[Verdict]] = {}
 
         def check(index: int, completion: Completion) -> None:
             checks[index] = self._check(asked.problems[index], completion)
+            if ahead is not None:
+                ahead.end(index, completion)
 
         started = time.perf_counter()
         completions = self.session.engine.generate(asked.requests, check)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from agon.errors import EngineError, VerifierError
+from agon.errors import EngineError, ModelError, VerifierError
 from agon.match.lineups import lineup_for
 from agon.match.play import Sampling, play
 from agon.prompts.withhold import WITHHELD
@@ -212,6 +212,40 @@ def test_a_completion_is_checked_while_others_are_still_sampled(make_session):
     ((match, other),) = _run(session, [ONE], Lineup(drafters=("A",)), samples=2)
     assert match.final.is_correct
     assert other.final.is_correct
+
+
+def test_a_challenge_is_written_while_drafts_are_still_sampled(make_session):
+    written = threading.Event()
+    session, engine = make_session(lambda prompt, request: _tagged("s", "2"))
+    own_challenge, own_generate = session.prompts.challenge, engine.generate
+
+    def challenge(problem, summaries):
+        written.set()
+        return own_challenge(problem, summaries)
+
+    def generate(requests, on_finish=None):
+        if written.is_set():  # the challenges
+            return own_generate(requests, on_finish)
+        first = own_generate(requests[:1], on_finish)
+        assert written.wait(10), "the first challenge was not written before the second draft was sampled"
+        rest = own_generate(requests[1:], lambda index, completion: on_finish(index + 1, completion))
+        return first + rest
+
+    session.prompts.challenge, engine.generate = challenge, generate
+    ((match, other),) = _run(session, [ONE], CASCADE, samples=2)
+    assert match.final.is_correct
+    assert other.final.is_correct
+
+
+def test_a_prompt_that_cannot_be_written_stops_the_match(make_session):
+    session, _ = make_session(lambda prompt, request: _tagged("s", "2"))
+
+    def challenge(problem, summaries):
+        raise ModelError("the chat template of this tokenizer fails")
+
+    session.prompts.challenge = challenge
+    with pytest.raises(ModelError, match="template"):
+        _run(session, [ONE], CASCADE)
 
 
 def test_a_checker_that_raises_stops_the_match(make_session):
