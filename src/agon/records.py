@@ -194,7 +194,7 @@ class Lineup:
 class Attempt:
     """One stage of a match: who played which role, what was asked, what came back, what it was worth.
 
-    `format_score` is phi of ALGORITHMS 0.2: 1 for a well-formed answer, else 0.
+    `format_score` is phi of the rewards: 1 for a well-formed answer, else 0.
     """
 
     role: Role

@@ -23,7 +23,7 @@ def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
     """Return the four arms that differ in competition and in exchange alone; None where none of the last three was measured.
 
     Without exchange there is one pass: single answers, the mean of both adapters where two were trained. A shared hidden rival's
-    draft then pays the bonus, which is inert where the reward is standardised in the group (ALGORITHMS 12.2). With exchange it is
+    draft then pays the bonus, which is inert where the reward is standardised in the group (docs/methods.md). With exchange it is
     the cascade, which also spends a second stage's tokens.
     """
     found: dict[str, BuiltRow] = {}

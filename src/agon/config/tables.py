@@ -121,7 +121,7 @@ class RolloutSettings(Table):
     temperature: Annotated[float, Field(gt=0.0)] = 1.0
     """Sampling temperature; the learner divides logits by it as well."""
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    """Nucleus mass. Training refuses values below 1: engine and learner would disagree at every token (ALGORITHMS 1.7)."""
+    """Nucleus mass. Training refuses values below 1: engine and learner would disagree at every token."""
     max_draft_tokens: Positive = 1024
     """Cap on sampled tokens of a draft."""
     max_challenge_tokens: Positive = 1024

@@ -113,7 +113,7 @@ def choose_direction(
 ) -> tuple[Direction, str]:
     """Pick a cascade's direction on the development problems, and say so with both accuracies. A tie goes to a-b.
 
-    Choosing the better of two on the test problems would inflate the result by one to two points (ALGORITHMS 10).
+    Choosing the better of two on the test problems would inflate the result by one to two points (docs/statistics.md).
 
     Raises:
         DataError: there are no development problems.

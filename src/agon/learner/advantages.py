@@ -18,7 +18,7 @@ Signal = Literal["correctness", "reward"]
 _Mask = NDArray[np.bool_]
 _Floats = NDArray[np.float64]
 
-# Added to a standard deviation, as stock TRL has it (ALGORITHMS 1.8).
+# Added to a standard deviation, as stock TRL has it.
 STD_EPSILON = 1e-4
 # A spread below this (relative to the rewards' size) is rounding, not signal: 0.1 + 0.2 and 0.3 are one reward.
 _ROUNDING = 1e-9
@@ -87,7 +87,7 @@ def assign_advantages(
     Masked completions enter no mean and no deviation. `ddof` is 1 for the sample and 0 for the population deviation.
 
     Dividing by each stratum's own deviation would take the conversion bonus out: it is a constant factor within a stratum, and
-    one deviation a stratum cancels it (ALGORITHMS 12.2).
+    one deviation a stratum cancels it (docs/methods.md).
 
     Units: reward points in; standard deviations out, or reward points for `group_mean` and `none`.
     Paper: Agon, arXiv:2607.07690, eq. 1 (group_std); Dr. GRPO, arXiv:2503.20783 (group_mean).
@@ -121,7 +121,7 @@ def has_signal(group: RewardGroup, signal: Signal = "correctness") -> bool:
     """Tell whether anything can be learned from a group: at least two completions that are not masked and differ.
 
     By `correctness`, they must differ in that or in format: among answers that are all right, a bonus for the rival's failures
-    would push right answers down (ALGORITHMS 12.5). By `reward` any difference in reward will do among answers of which one at least
+    would push right answers down (docs/methods.md). By `reward` any difference in reward will do among answers of which one at least
     is right (methods with a length term); among wrong ones, being short is nothing to learn.
     """
     return _has_signal(group, _unmasked(group), signal)

@@ -129,7 +129,7 @@ def importance_weights(
 ) -> Float[Tensor, " tokens"]:
     """Weigh each token by learner over engine probability, at most `cap`; all 1 without a cap.
 
-    Token by token, not by sequence: a product over thousands of tokens would silence long completions (ALGORITHMS 1.7).
+    Token by token, not by sequence: a product over thousands of tokens would silence long completions.
     """
     if cap is None:
         return torch.ones_like(old_logprobs)

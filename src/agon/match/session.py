@@ -28,7 +28,7 @@ from agon.tasks.loader import drop_long
 from agon.verifiers.base import Verifier
 from agon.verifiers.registry import open_verifiers
 
-# Below this size a second thread costs more than it computes (QUICKSTART: one thread samples 20k tokens/s, two 8k).
+# Below this size a second thread costs more than it computes (the embedded base, two cores: one thread samples 20k tokens/s, two 8k).
 _ONE_THREAD_BELOW_PARAMETERS = 5_000_000
 _NUM_PROBES = 8
 _MAX_PROBE_TOKENS = 256

@@ -1,6 +1,6 @@
 """Hidden opponents: Agon's bonus over the own match's draft, which the challenger cannot see.
 
-The bonus then cannot depend on anything the challenger knows: noise on correctness (ALGORITHMS 12.2).
+The bonus then cannot depend on anything the challenger knows: noise on correctness (docs/methods.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Margin: the challenger earns the difference in correctness, which is a baseline rather than an incentive (ALGORITHMS 12.3).
+"""Margin: the challenger earns the difference in correctness, which is a baseline rather than an incentive (docs/methods.md).
 
 Paper: ablation of Agon, arXiv:2607.07690. Whether it scales the margin by 2, or adds format, is not known; here it is
 `reward.correctness` times the margin, and format as ever.

@@ -1,6 +1,6 @@
 """Permuted bonus: the rival of challenge i is draft i+1. Reward scale and difficulty as in Agon, the pairing broken.
 
-A fixed shift leaves no challenge with its own draft; a random permutation would leave one in N (ALGORITHMS 12.6).
+A fixed shift leaves no challenge with its own draft; a random permutation would leave one in N.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from agon.records import Match
 
 
 class SharedHidden(Exchange):
-    """Competition without exchange. Inert under group_std where the format term is constant (ALGORITHMS 12.2)."""
+    """Competition without exchange. Inert under group_std where the format term is constant (docs/methods.md)."""
 
     name = "shared-hidden"
     reads = "hidden"

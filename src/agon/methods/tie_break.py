@@ -1,7 +1,7 @@
 """Length tie-break: Agon, and a little more for a right challenge that is shorter than the right draft it read.
 
 Groups whose answers are all right are kept, for there the tie-break speaks; there the conversion bonus acts as well, and pushes
-right answers down that met a right rival (ALGORITHMS 12.5).
+right answers down that met a right rival (docs/methods.md).
 Paper: arXiv:2607.07690; the size of the term is not known.
 """
 

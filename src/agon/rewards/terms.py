@@ -47,7 +47,7 @@ def conversion_bonus(is_correct: bool, rival_is_correct: bool, weights: RewardWe
 def margin(is_correct: bool, rival_is_correct: bool) -> float:
     """Pay the difference in correctness, c(b) - c(a): the paper's margin ablation.
 
-    Its second term is constant for the challenger, so it acts as a baseline and not as an incentive (ALGORITHMS 12.3).
+    Its second term is constant for the challenger, so it acts as a baseline and not as an incentive (docs/methods.md).
     """
     return float(is_correct) - float(rival_is_correct)
 

@@ -154,7 +154,7 @@ def bonus_effective_fraction(
 ) -> float | None:
     """Return the share of a challenger's groups whose advantages differ from those that cooperative exchange would give.
 
-    All-right, all-wrong and uniform groups cancel the bonus; early in training few groups feel it (QUICKSTART).
+    All-right, all-wrong and uniform groups cancel the bonus; early in training few groups feel it.
     """
     without = replace(stream, groups=tuple(_without_bonus(group, weights) for group in stream.groups))
     pairs = zip(earned.groups, credit(without, method, own).credit.groups, strict=True)

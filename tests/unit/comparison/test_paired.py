@@ -47,7 +47,7 @@ def test_holm_goes_over_the_tests_against_one_rival(fake, tmp_path):
 
 
 def test_the_smallest_difference_that_could_be_seen_stands_beside_every_test(fake, tmp_path):
-    # 120 problems, 42 of them discordant (35 %), 30 to 12: ALGORITHMS 10 gives n = 120 for a difference of .15.
+    # 120 problems, 42 of them discordant (35 %), 30 to 12: the table of docs/statistics.md gives n = 120 for a difference of .15.
     first = "1" * 30 + "0" * 12 + "1" * 78
     second = "0" * 30 + "1" * 12 + "1" * 78
     own, rival = built_of(single(fake, tmp_path / "a", "agon", first), single(fake, tmp_path / "b", "grpo", second))

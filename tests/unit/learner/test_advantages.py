@@ -1,4 +1,4 @@
-"""Advantages: the worked vectors of ALGORITHMS 12.7, and what must hold for any rewards.
+"""Advantages: vectors worked by hand, and what must hold for any rewards.
 
 c is correctness of the challenger's answers, a of the drafts they read, phi their format score.
 """
@@ -116,7 +116,7 @@ def test_vectors_t4_format_alone_is_blown_up_to_full_size():
 
 
 def test_all_right_answers_with_mixed_rivals_are_dropped_by_correctness_and_split_by_reward():
-    # 12.5: kept by reward, right answers would be pushed down for having met a stronger rival.
+    # Kept by reward, right answers would be pushed down for having met a stronger rival.
     rewards = conv([1, 1, 1, 1], [0, 1, 0, 1])
     assert rewards == [3, 2, 3, 2]
     by_reward = assign_advantages([group(rewards, [True] * 4)], "group_std", signal="reward", ddof=0, epsilon=0.0)
@@ -206,7 +206,7 @@ def test_strata_have_baselines_of_their_own_and_one_deviation():
 
 
 def test_within_strata_the_bonus_keeps_its_weight():
-    # The same outcomes in both strata: 3 v against 2 v, the tilt of 12.1, whatever the deviation.
+    # The same outcomes in both strata: 3 v against 2 v, the ratio of the rewards, whatever the deviation.
     given = stratified([3, 0, 2, 0], [0, 0, 1, 1], [True, False, True, False]).groups[0].advantages
     assert given[0] / given[2] == pytest.approx(1.5)
     # Each stratum divided by its own deviation (1.5 sqrt(2) and sqrt(2)) would make them equal: the bonus would be gone.
@@ -226,7 +226,7 @@ def test_a_stratum_without_a_signal_is_dropped_and_a_group_without_any_is_dead()
 
 
 def test_mixed_rivals_of_right_answers_move_nothing_within_strata():
-    # 12.5's 3, 2, 3, 2 beside a stratum that differs: right answers met by a right rival are not pushed down.
+    # 3, 2, 3, 2 beside a stratum that differs: right answers met by a right rival are not pushed down.
     credit = stratified([3, 2, 3, 2, 0], [0, 1, 0, 1, 1], [True, True, True, True, False])
     advantages = credit.groups[0].advantages
     assert advantages[0] == advantages[2] == 0.0

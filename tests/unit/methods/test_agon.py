@@ -1,4 +1,4 @@
-"""Agon and cooperative exchange: the worked vectors of ALGORITHMS 12.7, and who earns what."""
+"""Agon and cooperative exchange: vectors worked by hand, and who earns what."""
 
 from __future__ import annotations
 

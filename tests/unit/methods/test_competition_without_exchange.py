@@ -1,4 +1,4 @@
-"""Competition without exchange: inert under group_std where format is constant, and only there (ALGORITHMS 12.2)."""
+"""Competition without exchange: inert under group_std where format is constant, and only there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expected gradients by exact enumeration: ALGORITHMS 12.2 and 12.4.
+"""Expected gradients by exact enumeration: the algebra that docs/methods.md states.
 
 A draft is right with probability p; a challenger that sees it is right with q[a]. The score of a challenge is c - q[a]. All outcomes
 of G matches are enumerated with their probabilities; a method gives the rewards, the learner's normaliser the advantages, and
@@ -157,7 +157,7 @@ def test_how_often_all_rewards_of_a_group_are_equal(make_match, rewards_of, name
 
 
 def test_the_margins_second_term_is_a_control_variate_that_can_miss():
-    # 12.3: Var(c - b a) is least at b* = q1 - q0 = .5; at b = 1, the margin's, it is Var(c) again.
+    # Var(c - b a) is least at b* = q1 - q0 = .5; at b = 1, the margin's, it is Var(c) again.
     def variance(b):
         cells = [(a, c, _probability([(a, c)], P, Q)) for a in (0, 1) for c in (0, 1)]
         mean = sum(weight * (c - b * a) for a, c, weight in cells)

@@ -299,7 +299,7 @@ def test_targets_that_match_nothing_linear_are_refused(make_base, make_pair):
     assert [site.path.rpartition(".")[2] for site in pair.sites] == ["q_proj", "v_proj"] * 2
 
 
-# hidden, intermediate, layers, heads; then LoRA parameters at rank 16 in millions as ALGORITHMS 0.3 has them.
+# hidden, intermediate, layers, heads; then LoRA parameters at rank 16 in millions: 16 x (inputs + outputs) of every projection and layer.
 REAL = {
     "Qwen3-0.6B": ((1024, 3072, 28, 16), 10.09),
     "Qwen3-1.7B": ((2048, 6144, 28, 16), 17.43),

@@ -1,4 +1,4 @@
-"""Length terms: the values of ALGORITHMS 1.3 and 7."""
+"""Length terms: the published formulas with values worked by hand."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_margin_is_the_difference_in_correctness():
 
 
 def test_rewards_of_the_worked_vectors():
-    # ALGORITHMS 12.7 T1 and T2: rewards before normalisation.
+    # T1 and T2 of tests/unit/methods/test_agon.py: rewards before normalisation.
     c1, a1 = (1, 0, 1, 0), (0, 0, 1, 1)
     assert [2.0 * c + conversion_bonus(bool(c), bool(a), PAPER) for c, a in zip(c1, a1, strict=True)] == [3, 0, 2, 0]
     assert [margin(bool(c), bool(a)) for c, a in zip(c1, a1, strict=True)] == [1, 0, 0, -1]

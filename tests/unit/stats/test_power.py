@@ -104,7 +104,7 @@ def test_the_formula_for_the_better_of_two_is_the_mean_of_simulated_maxima(rho):
 
 
 def test_what_300_problems_and_one_seed_can_tell_apart():
-    # ALGORITHMS 10: 46 against 49 and 30 against 32 cannot be told apart at a discordance of .25, 46 against 61 can.
+    # As docs/statistics.md says: 46 against 49 and 30 against 32 cannot be told apart at a discordance of .25, 46 against 61 can.
     seen = min_detectable_difference(300, 0.25)
     assert 0.03 < seen < 0.15
     assert clopper_pearson(138, 300).high < clopper_pearson(183, 300).low

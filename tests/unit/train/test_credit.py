@@ -68,7 +68,7 @@ def test_a_truncated_completion_counts_as_wrong_unless_masked(make_match):
 
 
 def test_a_group_that_is_all_right_teaches_nothing_whatever_the_bonus(make_match):
-    # conversion rewards 3.5 and 2.5 differ, but both answers are right (ALGORITHMS 12.5)
+    # conversion rewards 3.5 and 2.5 differ, but both answers are right (docs/methods.md)
     _, stream = _streams("agon", [make_match("wrong", "correct"), make_match("correct", "correct")])
     assert stream.groups[0].rewards == (3.5, 2.5)
     samples, credit = credit_stream(stream, scale="group_std", mask_truncated=False)
