@@ -39,9 +39,10 @@ def main() -> None:
     with opened.session:
         for name in options.protocols:
             started = time.perf_counter()
-            result, matches = measure(opened, WISHES[name])
-            write_evaluation(options.run, result["label"], result, [match for row in matches for match in row])
-            print(f"{line(result)}  ({time.perf_counter() - started:.1f} s)", flush=True)
+            measured = measure(opened, WISHES[name])
+            flat = [match for of_problem in measured.matches for match in of_problem]
+            write_evaluation(options.run, measured.result["label"], measured.stored, flat)
+            print(f"{line(measured.result)}  ({time.perf_counter() - started:.1f} s)", flush=True)
 
 
 def line(result: dict) -> str:
