@@ -27,7 +27,7 @@ def add_parser(subcommands: Subcommands) -> None:
         type=text,
         metavar="ARM",
         help="the arm (or row, ARM:PROTOCOL:WHO) to test every other against; repeat for several "
-        "(default: cooperative and grpo-doubled-cap where they are there, else the first)",
+        "(default: those a matrix names, or cooperative and grpo-doubled-cap where they are there, else the first)",
     )
     parser.add_argument(
         "--protocol",
