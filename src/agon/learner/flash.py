@@ -26,7 +26,7 @@ def find_kernels() -> Any | None:
         return None
     try:
         return importlib.import_module(_MODULE)
-    except ImportError:
+    except (ImportError, RuntimeError):  # its compiler is not installed, or not for this version of CUDA
         return None
 
 

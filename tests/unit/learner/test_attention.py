@@ -138,12 +138,14 @@ def test_both_kernels_agree_on_a_gpu(window):
     lengths = [90, 70, 70, 5, 1]
     device = torch.device("cuda")
     parts = [torch.randn(1, heads, sum(lengths), 64, device=device, dtype=torch.bfloat16) for heads in (4, 2, 2)]
-    own, other = ([part.clone().requires_grad_() for part in parts] for _ in range(2))
+    own = [part.clone().requires_grad_() for part in parts]
+    other = [part.float().requires_grad_() for part in parts]
     packing = plan_packing(lengths, device)
     out = attention._varlen(*own, packing, 0.125, window)
     expected = blocks.attend_by_blocks(*other, packing.blocks, scale=0.125, window=window, softcap=None)
-    torch.testing.assert_close(out, expected, rtol=3e-2, atol=3e-2)
     out.float().square().sum().backward()
-    expected.float().square().sum().backward()
-    for mine, theirs in zip(own, other, strict=True):
-        torch.testing.assert_close(mine.grad, theirs.grad, rtol=5e-2, atol=5e-2)
+    expected.square().sum().backward()
+    pairs = [(out, expected), *((mine.grad, theirs.grad) for mine, theirs in zip(own, other, strict=True))]
+    for mine, theirs in pairs:
+        # bfloat16 keeps 8 bits: 0.4 % of a number, and the gradients go through several.
+        assert float((mine.float() - theirs).norm() / theirs.norm()) < 0.02

@@ -163,7 +163,7 @@ def test_the_kernels_agree_with_blocks_on_a_gpu(window, width):
     scale = width**-0.5
     found = {}
     for name, dtype in (("float32", torch.float32), ("torch", torch.bfloat16), ("flash", torch.bfloat16)):
-        own = [part.to(dtype).requires_grad_() for part in parts]
+        own = [part.to(dtype, copy=True).requires_grad_() for part in parts]
         if name == "float32":
             out = blocks.attend_by_blocks(*own, packing.blocks, scale=scale, window=window, softcap=None)
         else:

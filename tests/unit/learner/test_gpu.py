@@ -23,9 +23,11 @@ FAMILIES = ["llama", "qwen2", "qwen2-window", "qwen3", "qwen3.5", "gemma3", "gem
 
 def placed(base: Base, device: str, dtype: torch.dtype) -> Base:
     """The same base elsewhere, with matrices small enough for rounding not to grow, and which bfloat16 can hold."""
+    # Gemma 4 norms its values without a weight: smaller matrices only leave it more to rounding.
+    size = 1.0 if base.identity.name == "gemma4" else 0.4
     with torch.no_grad():
         for parameter in base.model.parameters():
-            parameter.mul_(0.4 if parameter.ndim > 1 else 1.0)
+            parameter.mul_(size if parameter.ndim > 1 else 1.0)
     model = base.model.to(torch.bfloat16).to(device=device, dtype=dtype)
     return wrap_model(model, None, identity=BaseIdentity(base.identity.name, "0"))
 
@@ -90,7 +92,8 @@ def test_bfloat16_gradients_are_float32_gradients_within_rounding(family, step):
     assert report.num_steps == 1
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "gemma3", "gemma4"])
+# Not Gemma 4: torch 2.11 cannot take its layers into one graph, and they run as they are.
+@pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3", "gemma3"])
 def test_compiled_gradients_are_float32_gradients_within_rounding(family, step, untyped):
     _, _, reference = step(family, "cpu", torch.float32)
     _, _, plain = step(family, "cuda", torch.bfloat16)
