@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from agon.answers import format_score
 from agon.errors import AgonError
-from agon.match.ahead import ReadAhead
+from agon.match.ahead import Joining, ReadAhead
 from agon.match.asking import Asked, Asker, Sampling
 from agon.match.reading import Reader, Seats, take_seats
 from agon.match.session import Session
 from agon.match.voting import chosen_draft, confidence
-from agon.records import Attempt, Completion, Lineup, Match, Problem, Request, Summary, Verdict
+from agon.records import AnswerStyle, Attempt, Completion, Lineup, Match, Problem, Request, Summary, Verdict
 from agon.rollout.checks import check_completions
 from agon.rollout.engine import GrowingEngine
 
@@ -67,14 +66,17 @@ def play(
     """
     seats = take_seats(problems, samples, lineup.reads, among=problems if among is None else among)
     with _checking_threads() as threads:
-        played = _Player(session, seats, lineup, sampling, seed, stream, threads).sample()
+        player = _Player(session, seats, lineup, sampling=sampling, seed=seed, stream=stream, threads=threads)
+        played = player.sample()
         sampled = time.perf_counter()
         layers = [_attempts(layer, session) for layer in played.layers]
         challenges = dict(zip(played.shown, _attempts(played.challenges, session), strict=True))
         session.verify_wait_seconds += time.perf_counter() - sampled
     session.verifiers.check_error_share()
     matches = [
-        _match(number, seats, lineup, layers, played, challenges.get(number), session)
+        _match(
+            number, seats, played, layers=layers, challenge=challenges.get(number), lineup=lineup, style=session.style
+        )
         for number in range(len(seats.matches))
     ]
     return [matches[i : i + samples] for i in range(0, len(matches), samples)]
@@ -98,6 +100,7 @@ class _Player:
         session: Session,
         seats: Seats,
         lineup: Lineup,
+        *,
         sampling: Sampling,
         seed: int,
         stream: tuple[str | int, ...],
@@ -117,7 +120,7 @@ class _Player:
         if is_one_exchange and isinstance(engine, GrowingEngine) and engine.can_grow:
             return self._sample_growing(engine, drafts)
         if is_one_exchange and lineup.doubt is None:
-            ahead = ReadAhead(self.reader, self.asker, self.seats, self.threads)
+            ahead = ReadAhead(self.reader, self.asker, self.seats, threads=self.threads)
             layer = self._generate(drafts, ahead)
             shown, prompts = ahead.finish()
             return _Played([layer], [], shown, self._generate(self.asker.challenges(self.seats.matches, prompts)))
@@ -141,55 +144,28 @@ class _Player:
     def _sample_growing(self, engine: GrowingEngine, drafts: Asked) -> _Played:
         """Let each challenge join the batch when the drafts on which it depends have ended."""
         num_drafts = len(drafts.requests)
-        ended: dict[int, Completion] = {}
         checks: dict[int, Future[Verdict]] = {}
-        shown: dict[int, tuple[Summary, ...]] = {}
-        joined: list[Asked] = []
-        missing = {match: self.reader.needs(match) for match in range(len(self.seats.matches))}
-        readers: defaultdict[int, list[int]] = defaultdict(list)
-        for match, needed in missing.items():
-            for number in needed:
-                readers[number].append(match)
-
-        def join(match: int) -> list[Request]:
-            if missing[match] or not self._is_challenged(match, ended):
-                return []
-            shown[match] = self.reader.for_challenge(match, ended)
-            place = self.seats.matches[match]
-            joined.append(self.asker.challenges([place], [self.asker.challenge_prompt(place[0], shown[match])]))
-            return joined[-1].requests
+        joining = Joining(self.reader, self.asker, self.seats, is_challenged=self._is_challenged)
 
         def grow(index: int, completion: Completion) -> Iterable[Request]:
             is_draft = index < num_drafts
-            problem = drafts.problems[index] if is_draft else joined[index - num_drafts].problems[0]
+            problem = drafts.problems[index] if is_draft else joining.joined[index - num_drafts].problems[0]
             checks[index] = self._check(problem, completion)
-            if not is_draft:
-                return ()
-            ended[index] = completion
-            for match in readers[index]:
-                missing[match].remove(index)
-            return [request for match in readers[index] for request in join(match)]
+            return joining.end(index, completion) if is_draft else ()
 
-        at_once = [request for match in missing if not missing[match] for request in join(match)]
         adapters = [*self.lineup.drafters, self.lineup.challenger]
         started = time.perf_counter()
-        completions = engine.grow([*drafts.requests, *at_once], grow, adapters=adapters)
+        completions = engine.grow([*drafts.requests, *joining.begin()], grow, adapters=adapters)
         self.session.engine_seconds += time.perf_counter() - started
-        challenges = Asked(
-            "challenger",
-            [problem for asked in joined for problem in asked.problems],
-            [prompt for asked in joined for prompt in asked.prompts],
-            [request for asked in joined for request in asked.requests],
-        )
         later = {index - num_drafts: check for index, check in checks.items()}
         return _Played(
             [self._sampled(drafts, completions[:num_drafts], checks)],
             [],
-            shown,
-            self._sampled(challenges, completions[num_drafts:], later),
+            joining.shown,
+            self._sampled(joining.together(), completions[num_drafts:], later),
         )
 
-    def _is_challenged(self, match: int, ended: dict[int, Completion]) -> bool:
+    def _is_challenged(self, match: int, ended: Mapping[int, Completion]) -> bool:
         if not self.lineup.has_challenge or self.lineup.doubt is None:
             return self.lineup.has_challenge
         drafts = [ended[number] for number in self.reader.drafts_of(match)]
@@ -243,11 +219,12 @@ def _attempts(sampled: _Sampled, session: Session) -> list[Attempt]:
 def _match(
     number: int,
     seats: Seats,
-    lineup: Lineup,
-    layers: Sequence[Sequence[Attempt]],
     played: _Played,
+    *,
+    layers: Sequence[Sequence[Attempt]],
     challenge: Attempt | None,
-    session: Session,
+    lineup: Lineup,
+    style: AnswerStyle,
 ) -> Match:
     problem, sample = seats.matches[number]
     count = len(lineup.drafters)
@@ -259,7 +236,7 @@ def _match(
         drafts=drafts,
         summaries=played.shown.get(number, ()),
         challenge=challenge,
-        chosen=chosen_draft([draft.completion for draft in drafts], lineup, session.style),
+        chosen=chosen_draft([draft.completion for draft in drafts], lineup, style),
         earlier=tuple(attempt for layer in layers[:-1] for attempt in layer[own]),
         earlier_summaries=tuple(summary for shown in played.between for summary in shown[number]),
     )
