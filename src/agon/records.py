@@ -18,6 +18,7 @@ SummaryStyle = Literal["text", "tries"]
 Direction = Literal["a-b", "b-a"]
 Reading = Literal["own", "shared", "placebo", "empty", "hidden"]
 Doubt = Literal["likelihood", "agreement"]
+Signal = Literal["correctness", "reward"]
 
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
 ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed", "code")

@@ -223,8 +223,7 @@ def _check_base(measure: Measure) -> None:
 
 
 def _described(arm: _Arm) -> MatrixArm:
-    is_pair = len(method_named(arm.method).adapters) == 2
-    group = arm.table.group or ("exchange" if is_pair else "baseline")
+    group = arm.table.group or ("exchange" if method_named(arm.method).has_pair else "baseline")
     return MatrixArm(arm.table.name, arm.table.title or arm.table.name, arm.method, group, arm.set)
 
 
@@ -239,4 +238,4 @@ def _rivals(table: MatrixTable, arms: Sequence[_Arm], *, source: str) -> tuple[s
 
 def trains_pair(settings: Settings) -> bool:
     """Tell whether a method deploys two adapters."""
-    return len(method_named(settings.train.method).adapters) == 2
+    return method_named(settings.train.method).has_pair

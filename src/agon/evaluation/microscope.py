@@ -19,7 +19,7 @@ from agon.match.lineups import lineup_for, trained_protocol
 from agon.methods.registry import method_named
 from agon.model.divergence import Updates, compare_updates
 from agon.model.pair import AdapterPair
-from agon.records import ADAPTERS, DIRECTIONS, Attempt, Direction, Match, Problem
+from agon.records import DIRECTIONS, Attempt, Direction, Match, Problem
 from agon.runs.manifest import write_json
 
 FILE = "microscope.json"
@@ -73,9 +73,11 @@ def check_pair(settings: Settings, *, samples: int) -> None:
     Raises:
         ConfigError: its method trains one adapter, or fewer than two samples are asked for.
     """
-    adapters = method_named(settings.train.method).adapters
-    if len(adapters) != len(ADAPTERS):
-        raise ConfigError(f"this run trained adapter {' and '.join(adapters)} alone: there is no pair to examine")
+    method = method_named(settings.train.method)
+    if not method.has_pair:
+        raise ConfigError(
+            f"this run trained adapter {' and '.join(method.adapters)} alone: there is no pair to examine"
+        )
     if samples < _FEWEST_SAMPLES:
         raise ConfigError(f"--samples is {samples}, but a pair is examined by pass@2: give {_FEWEST_SAMPLES} or more")
 

@@ -115,7 +115,7 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
 
 def _plan(wish: Wish, settings: Settings, *, is_trained: bool) -> _Plan:
     method = method_named(settings.train.method) if is_trained else None
-    has_pair = method is not None and len(method.adapters) == 2
+    has_pair = method is not None and method.has_pair
     protocol = wish.protocol or (trained_protocol(method) if method is not None else "single")
     is_base = method is None or wish.adapter == "base"
     is_directed = not is_base and (

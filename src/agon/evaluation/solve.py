@@ -41,15 +41,14 @@ def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction |
         DataError: the text is no problem of the run's task.
     """
     method = method_named(opened.settings.train.method)
-    has_pair = len(method.adapters) == 2
-    if direction is not None and not has_pair:
+    if direction is not None and not method.has_pair:
         raise ConfigError(f"--direction {direction} was asked for, but this run trained one adapter: leave it out")
     problem, can_check = typed_problem(opened.settings.task, text, gold)
     session = opened.session if can_check else _unchecked(opened.session)
     # A method that trains drafts alone is shown as the others are, with a second pass.
     trained = trained_protocol(method)
     protocol = "self-cascade" if trained == "single" else trained
-    lineup = lineup_for(protocol, direction=(direction or "a-b") if has_pair else None)
+    lineup = lineup_for(protocol, direction=(direction or "a-b") if method.has_pair else None)
     sampling = sampling_for(opened.settings)
     (matches,) = play(session, [problem], lineup, samples=1, sampling=sampling, seed=seed, stream=("solve",))
     return matches[0]

@@ -13,8 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from agon.records import Signal
+
 Scale = Literal["group_std", "group_mean", "batch_std", "stratified", "none"]
-Signal = Literal["correctness", "reward"]
 _Mask = NDArray[np.bool_]
 _Floats = NDArray[np.float64]
 

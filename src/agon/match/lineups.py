@@ -78,7 +78,7 @@ def trained_protocol(method: BaseMethod) -> str:
         return "single"
     if lineup.shows_answer:
         return "answer-visible"
-    return "cascade" if len(method.adapters) == 2 else "self-cascade"
+    return "cascade" if method.has_pair else "self-cascade"
 
 
 def _num_drafts(protocol: str, asked: int | None, doubt: Doubt | None) -> int:

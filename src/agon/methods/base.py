@@ -10,12 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
-from agon.records import Attempt, Lineup, Match, Role
+from agon.records import ADAPTERS, Attempt, Lineup, Match, Role, Signal
 from agon.rewards.terms import RewardWeights
-
-Signal = Literal["correctness", "reward"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +69,20 @@ class BaseMethod(ABC):
     """A training method. It keeps no state: a step's line-up is a function of the step's number.
 
     `adapters` are those of the deployed pair (or the one), `fixed` the train settings that the method stands for (its loss, its
-    normaliser), `signal` what a group must differ in to be learned from (`agon.learner.advantages.has_signal`). `resamples` draws further problems until a step is full of
-    groups with a signal, every rollout charged to the budget.
+    normaliser), `signal` what a group must differ in to be learned from (`agon.learner.advantages.has_signal`). `resamples` draws
+    further problems until a step is full of groups with a signal, every rollout charged to the budget.
     """
 
     name: str
-    adapters: tuple[str, ...] = ("A", "B")
+    adapters: tuple[str, ...] = ADAPTERS
     fixed: Mapping[str, Any] = MappingProxyType({})
     signal: Signal = "correctness"
     resamples: bool = False
+
+    @property
+    def has_pair(self) -> bool:
+        """Whether two adapters are deployed."""
+        return len(self.adapters) == len(ADAPTERS)
 
     @abstractmethod
     def lineup(self, step: int) -> Lineup:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agon.learner.advantages import Credit, RewardGroup, Scale, Signal, assign_advantages
+from agon.learner.advantages import Credit, RewardGroup, Scale, assign_advantages
 from agon.learner.packing import Sample
 from agon.methods.base import Group, Stream
+from agon.records import Signal
 
 
 class Credited(NamedTuple):

@@ -63,7 +63,7 @@ def metrics_row(
         row |= _advantage_numbers(challenger)
         effective = None if challenger is None else bonus_effective_fraction(*challenger, method, own, view.weights)
         row["match/bonus_effective_fraction"] = effective
-    if len(method.adapters) > 1:
+    if method.has_pair:
         row["pair/distance"] = update_distance(pair)
     return row
 
