@@ -82,7 +82,7 @@ def run_matrix(
         states = cell_states(plan, out)
         if resume:
             say(f"resuming {out}: {describe_states(states)}")
-        return _run_missing(plan, out, states, num_parallel, on_progress)
+        return _run_missing(plan, out, states, num_parallel=num_parallel, on_progress=on_progress)
     finally:
         lock.release()
 
@@ -190,7 +190,7 @@ def merge_matrices(before: Matrix, now: Matrix) -> Matrix:
 
 
 def _run_missing(
-    plan: Plan, out: Path, states: dict[str, CellState], num_parallel: int, on_progress: OnProgress
+    plan: Plan, out: Path, states: dict[str, CellState], *, num_parallel: int, on_progress: OnProgress
 ) -> list[Failure]:
     jobs: list[Job] = []
     if states[BASE] != "done":

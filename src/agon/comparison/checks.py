@@ -30,10 +30,10 @@ def comparable(measured: Sequence[Measured], *, task: str | None = None, split: 
         DataError: several tasks or splits and none chosen, or a run that was only measured otherwise; says which.
     """
     notes: list[str] = []
-    chosen = _choose(measured, "task", task, notes)
-    chosen = _choose(chosen, "split", split, notes)
-    chosen = _same(chosen, _ids, "problems", _on_other_problems, notes)
-    chosen = _same(chosen, _sampling, "sampling", _sampled_otherwise, notes)
+    chosen = _choose(measured, "task", task, notes=notes)
+    chosen = _choose(chosen, "split", split, notes=notes)
+    chosen = _same(chosen, _ids, _on_other_problems, what="problems", notes=notes)
+    chosen = _same(chosen, _sampling, _sampled_otherwise, what="sampling", notes=notes)
     trainings = list({item.training.run: item.training for item in chosen if item.training is not None}.values())
     first = chosen[0]
     seeds = {item.result.get("seed") for item in chosen}
@@ -50,7 +50,7 @@ def comparable(measured: Sequence[Measured], *, task: str | None = None, split: 
     return Comparable(subject, chosen, notes)
 
 
-def _choose(measured: Sequence[Measured], name: str, wanted: str | None, notes: list[str]) -> list[Measured]:
+def _choose(measured: Sequence[Measured], name: str, wanted: str | None, *, notes: list[str]) -> list[Measured]:
     """Keep one task or split: the one asked for, or else the test split, or what every run was measured on."""
     values = [str(item.result[name]) for item in measured]
     known = list(dict.fromkeys(values))
@@ -74,8 +74,9 @@ def _choose(measured: Sequence[Measured], name: str, wanted: str | None, notes: 
 def _same(
     measured: Sequence[Measured],
     key: Callable[[Measured], Hashable],
-    what: str,
     refuse: Callable[[Measured, Measured], DataError],
+    *,
+    what: str,
     notes: list[str],
 ) -> list[Measured]:
     """Keep what agrees with most runs; a run with nothing that agrees is refused."""

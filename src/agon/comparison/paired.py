@@ -25,7 +25,9 @@ def paired_tests(headlines: Sequence[BuiltRow], rivals: Mapping[str, BuiltRow], 
     """
     tests: list[PairedTest] = []
     for name, rival in rivals.items():
-        family = [_test(own, rival, f"against {name}", seed) for own in headlines if not _is_same(own, rival)]
+        family = [
+            _test(own, rival, family=f"against {name}", seed=seed) for own in headlines if not _is_same(own, rival)
+        ]
         adjusted = holm([test.p for test in family])
         tests += [replace(test, p_holm=p_holm) for test, p_holm in zip(family, adjusted, strict=True)]
     return tests
@@ -37,7 +39,7 @@ def _is_same(own: BuiltRow, rival: BuiltRow) -> bool:
     return places[0] == places[1]
 
 
-def _test(own: BuiltRow, rival: BuiltRow, family: str, seed: int) -> PairedTest:
+def _test(own: BuiltRow, rival: BuiltRow, *, family: str, seed: int) -> PairedTest:
     found = nested_difference(rival.answers, own.answers, seed=seed)
     kind = _kind(own, rival)
     return PairedTest(

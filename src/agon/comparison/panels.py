@@ -42,11 +42,11 @@ def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
         return Panel2x2(cells)
     plain, competing, exchanging, both = (found[name].answers for name, *_ in _CELLS)
     effects = (
-        _effect("exchange without competition", plain, exchanging, seed),
-        _effect("exchange with competition", competing, both, seed),
-        _effect("competition without exchange", plain, competing, seed),
-        _effect("competition with exchange", exchanging, both, seed),
-        _interaction(plain, competing, exchanging, both, seed),
+        _effect("exchange without competition", plain, exchanging, seed=seed),
+        _effect("exchange with competition", competing, both, seed=seed),
+        _effect("competition without exchange", plain, competing, seed=seed),
+        _effect("competition with exchange", exchanging, both, seed=seed),
+        _interaction(plain=plain, competing=competing, exchanging=exchanging, both=both, seed=seed),
     )
     return Panel2x2(cells, effects)
 
@@ -67,12 +67,13 @@ def init_panel(arms: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) ->
     )
 
 
-def _effect(name: str, before: Sequence[Answers], after: Sequence[Answers], seed: int) -> Effect:
+def _effect(name: str, before: Sequence[Answers], after: Sequence[Answers], *, seed: int) -> Effect:
     found = nested_difference(before, after, seed=seed)
     return Effect(name, found.difference, found.interval)
 
 
 def _interaction(
+    *,
     plain: Sequence[Answers],
     competing: Sequence[Answers],
     exchanging: Sequence[Answers],

@@ -136,8 +136,8 @@ class PairedTest:
 
     `kind` is `mcnemar-exact` (one training and one sample a problem each), `paired-bootstrap` (by problem) or
     `paired-nested-bootstrap` (by problem and seed); `seeds` counts the trainings of both. `wins` and `losses` count problems on which
-    the first does better and worse. `p_holm` is adjusted for all tests of the same `family`. `min_detectable` is the smallest true difference that this many problems and seeds would show with 80 % power at level
-    .05: a null says nothing about smaller ones.
+    the first does better and worse. `p_holm` is adjusted for all tests of the same `family`. `min_detectable` is the smallest true
+    difference that this many problems and seeds would show with 80 % power at level .05: a null says nothing about smaller ones.
     """
 
     first: str

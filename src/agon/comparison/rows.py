@@ -74,11 +74,13 @@ def build_rows(
     """
     notes: list[str] = []
     base = [item for item in measured if item.training is None]
-    rows = _rows_of(BASE_ARM, "untrained base", (None,), _first_folder(base, notes), protocols, seed)
+    rows = _rows_of(
+        BASE_ARM, "untrained base", (None,), measured=_first_folder(base, notes), protocols=protocols, seed=seed
+    )
     for arm in arms:
         runs = {training.run for training in arm.trainings}
         own = [item for item in measured if item.training is not None and item.training.run in runs]
-        rows += _rows_of(arm.name, arm.title, arm.trainings, own, protocols, seed)
+        rows += _rows_of(arm.name, arm.title, arm.trainings, measured=own, protocols=protocols, seed=seed)
     return rows, notes
 
 
@@ -99,6 +101,7 @@ def _rows_of(
     arm: str,
     title: str,
     trainings: Sequence[Training | None],
+    *,
     measured: Sequence[Measured],
     protocols: Sequence[str] | None,
     seed: int,
@@ -109,7 +112,7 @@ def _rows_of(
         if protocols is not None and variant.protocol not in protocols:
             continue
         for who in _everyone(who for other, who in cells if other == variant):
-            rows.append(_row(arm, title, variant, who, cells[variant, who], seed))
+            rows.append(_row(variant, who, cells[variant, who], arm=arm, title=title, seed=seed))
     return rows
 
 
@@ -191,7 +194,7 @@ def _order(variant: Variant) -> tuple[int, int, str]:
     return known, variant.drafts, variant.label
 
 
-def _row(arm: str, title: str, variant: Variant, who: str, cells: Sequence[SeedCell], seed: int) -> BuiltRow:
+def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, title: str, seed: int) -> BuiltRow:
     answers = [cell.answers for cell in cells]
     interval = nested_interval(answers, seed=seed)
     parts = [part for cell in cells for part in cell.parts]
@@ -217,7 +220,7 @@ def _row(arm: str, title: str, variant: Variant, who: str, cells: Sequence[SeedC
         interval_kind=interval.kind,
         seed_sd=seed_spread(accuracies).sd,
         per_seed=tuple(
-            _seed_result(cell, own, accuracy, seed)
+            _seed_result(cell, own, accuracy, seed=seed)
             for cell, own, accuracy in zip(cells, answers, accuracies, strict=True)
         ),
         tokens=_tokens(parts),
@@ -237,7 +240,7 @@ def _row(arm: str, title: str, variant: Variant, who: str, cells: Sequence[SeedC
     return BuiltRow(row, answers)
 
 
-def _seed_result(cell: SeedCell, answers: Answers, accuracy: float, seed: int) -> SeedResult:
+def _seed_result(cell: SeedCell, answers: Answers, accuracy: float, *, seed: int) -> SeedResult:
     interval: Interval = accuracy_interval(list(answers.values()), seed=seed)
     first = cell.parts[0]
     return SeedResult(

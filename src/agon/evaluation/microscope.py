@@ -108,7 +108,7 @@ def examine(
     require_problems(problems, task=opened.task.name, split=split)
     settings = opened.settings.evaluation.model_copy(update={"samples": samples})
     protocol = trained_protocol(method_named(opened.settings.train.method))
-    played = _play(opened, problems, protocol, settings, progress)
+    played = _play(opened, problems, protocol, settings=settings, progress=progress)
     answers = {
         _DRAFTER[direction]: [[match.draft for match in of_problem] for of_problem in matches]
         for direction, matches in played.items()
@@ -159,6 +159,7 @@ def _play(
     opened: Opened,
     problems: Sequence[Problem],
     protocol: str,
+    *,
     settings: EvaluationSettings,
     progress: Progress | None,
 ) -> _Played:

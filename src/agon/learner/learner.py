@@ -189,7 +189,14 @@ class Learner:
             with self._runner.training(adapter, num_tokens=largest) as model:
                 for cut in cuts:
                     streams = [stream_of[index] for index in cut.chosen]
-                    loss += self._backward(model, self._lay_out(samples, cut), cut.old_logprobs, counts, tally, streams)
+                    loss += self._backward(
+                        model,
+                        self._lay_out(samples, cut),
+                        cut.old_logprobs,
+                        counts=counts,
+                        tally=tally,
+                        streams=streams,
+                    )
                 norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)
                 self._check(adapter, loss, norm, tally)
                 for group in optimizer.param_groups:
@@ -206,6 +213,7 @@ class Learner:
         model: Any,
         batch: MicroBatch,
         old_logprobs: Tensor | None,
+        *,
         counts: StepCounts,
         tally: Tally,
         streams: Sequence[int],
