@@ -34,7 +34,9 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument("--out", type=text, metavar="DIR", help="the matrix's folder (default: runs/NAME)")
     parser.add_argument("--resume", action="store_true", help="continue the matrix in --out; what is finished is kept")
     parser.add_argument("--dry-run", action="store_true", help="print every cell and its budget, and stop")
-    parser.add_argument("--parallel", type=_count, metavar="K", help="cells at once (default: one a CPU core)")
+    parser.add_argument(
+        "--parallel", type=_count, metavar="K", help="cells at once (default: one a CPU core; 1 on a CUDA device)"
+    )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one setting of all cells"
     )
@@ -77,7 +79,6 @@ def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
 
 
 def _run(plan: Plan, out: Path, options: Namespace) -> int:
-    from agon.ablation.jobs import default_parallel
     from agon.ablation.run import run_matrix
     from agon.cli.comparison import print_comparison
     from agon.cli.matrix_table import print_plan
@@ -92,7 +93,7 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
                 plan,
                 out,
                 resume=options.resume,
-                num_parallel=options.parallel or default_parallel(),
+                num_parallel=options.parallel or _default_parallel(plan),
                 say=progress.say,
                 on_progress=progress.update,
             )
@@ -105,6 +106,15 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
     if comparison is not None and not options.json:
         print_comparison(comparison)
     return _tell_end(plan, out, report, failures, is_json=options.json)
+
+
+def _default_parallel(plan: Plan) -> int:
+    """One cell for each core; one alone where cells would share a CUDA device, which each believes to be its own."""
+    import torch
+
+    from agon.ablation.jobs import default_parallel
+
+    return 1 if plan.base.model.device != "cpu" and torch.cuda.is_available() else default_parallel()
 
 
 def _tell_end(plan: Plan, out: Path, report: Path, failures: list[Failure], *, is_json: bool) -> int:
