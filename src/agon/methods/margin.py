@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agon.methods.base import StepView
-from agon.methods.exchange import Exchange, challenge_of, is_beatable
+from agon.methods.exchange import Exchange, challenge_of
 from agon.records import Match
 from agon.rewards.terms import margin
 
@@ -20,10 +20,14 @@ class Margin(Exchange):
     name = "margin"
 
     def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by the margin over the draft read; a rival that cannot be beaten counts as wrong."""
+        """Reward by the margin over the draft read.
+
+        A right draft of which nothing was left to show counts in full: withholding empties the summaries of the best drafts. One
+        without a verdict counts as wrong.
+        """
         weights = view.weights
         return tuple(
-            weights.correctness * margin(challenge.is_correct, is_beatable(match) and match.draft.is_correct)
+            weights.correctness * margin(challenge.is_correct, match.draft.is_correct)
             + weights.format * challenge.format_score
             for match, challenge in ((match, challenge_of(match)) for match in matches)
         )

@@ -123,6 +123,12 @@ def test_a_rival_that_cannot_be_beaten_takes_nothing_from_the_margin(make_match,
     assert rewards_of("margin", [make_match(draft, 1, empty=empty)])[1] == (2.5,)
 
 
+def test_a_right_draft_with_nothing_left_to_show_still_counts_for_the_margin(make_match, rewards_of):
+    # Withholding empties a summary that was nothing but the answer: 2 (c - a) + .5 = .5 and -1.5, as if it had been read.
+    matches = [make_match(1, 1, empty=True), make_match(1, 0, empty=True)]
+    assert rewards_of("margin", matches)[1] == (0.5, -1.5)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "tokens", "extra"),
     [
