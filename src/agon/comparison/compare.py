@@ -12,7 +12,7 @@ from agon.comparison.headline import headline
 from agon.comparison.ledger import frontier
 from agon.comparison.paired import paired_tests
 from agon.comparison.panels import init_panel, panel_2x2
-from agon.comparison.records import BASE_ARM, Arm, ArmRun, Comparison
+from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison
 from agon.comparison.rows import BuiltRow, build_rows
 from agon.errors import ConfigError
 
@@ -46,7 +46,7 @@ def compare(
         known = ", ".join(dict.fromkeys(str(item.result["protocol"]) for item in measured))
         raise ConfigError(f"nothing was measured in the protocol {', '.join(protocols)}; measured: {known}")
     headlines = _headlines(planned, built)
-    rivals = _rivals(against, collected, headlines, built)
+    rivals = _rivals(against, headlines, built, by_default=collected.rivals or DEFAULT_RIVALS)
     doubles = _doubles(planned)
     tested = [item for name, item in headlines.items() if name not in doubles]
     notes += [*more, *(f"{name} stands for the same runs as {first}" for name, first in doubles.items())]
@@ -88,7 +88,11 @@ def _doubles(planned: Sequence[PlannedArm]) -> dict[str, str]:
 
 
 def _rivals(
-    against: Sequence[str], collected: Collected, headlines: Mapping[str, BuiltRow], built: Sequence[BuiltRow]
+    against: Sequence[str],
+    headlines: Mapping[str, BuiltRow],
+    built: Sequence[BuiltRow],
+    *,
+    by_default: Sequence[str],
 ) -> dict[str, BuiltRow]:
     by_id = {item.row.id: item for item in built}
     rivals: dict[str, BuiltRow] = {}
@@ -101,7 +105,7 @@ def _rivals(
         rivals[name] = row
     if against:
         return rivals
-    names = [name for name in collected.rivals or DEFAULT_RIVALS if name in headlines]
+    names = [name for name in by_default if name in headlines]
     if not names:
         trained = [name for name in headlines if name != BASE_ARM]
         names = trained[:1] if len(headlines) > 1 else []
@@ -126,7 +130,7 @@ def _arms(planned: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) -> l
         for arm in planned
     ]
     if BASE_ARM in headlines:
-        arms.insert(0, Arm(BASE_ARM, "untrained base", None, headline=headlines[BASE_ARM].row.id))
+        arms.insert(0, Arm(BASE_ARM, BASE_TITLE, None, headline=headlines[BASE_ARM].row.id))
     return arms
 
 

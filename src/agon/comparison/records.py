@@ -15,6 +15,7 @@ from agon.stats.intervals import Interval
 
 FORMAT_VERSION = 1
 BASE_ARM = "base"
+BASE_TITLE = "untrained base"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from agon.comparison.arms import PlannedArm
 from agon.comparison.collect import Measured, Training
-from agon.comparison.records import BASE_ARM, Row, SeedResult, Tokens
+from agon.comparison.records import BASE_ARM, BASE_TITLE, Row, SeedResult, Tokens
 from agon.records import DIRECTIONS, PROTOCOLS
 from agon.stats import Answers, Interval, accuracy_interval, nested_interval, seed_spread
 
@@ -74,9 +74,7 @@ def build_rows(
     """
     notes: list[str] = []
     base = [item for item in measured if item.training is None]
-    rows = _rows_of(
-        BASE_ARM, "untrained base", (None,), measured=_first_folder(base, notes), protocols=protocols, seed=seed
-    )
+    rows = _rows_of(BASE_ARM, BASE_TITLE, (None,), measured=_first_folder(base, notes), protocols=protocols, seed=seed)
     for arm in arms:
         runs = {training.run for training in arm.trainings}
         own = [item for item in measured if item.training is not None and item.training.run in runs]
