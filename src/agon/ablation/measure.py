@@ -13,14 +13,13 @@ from agon.config import Settings
 from agon.errors import ConfigError, RunError
 from agon.evaluation.evaluate import better_direction, direction_note, direction_scores
 from agon.evaluation.load import Opened, open_base, open_run, sampling_for
-from agon.evaluation.microscope import FILE as MICROSCOPE_FILE
 from agon.evaluation.microscope import check_pair, examine
 from agon.evaluation.request import check_ahead, measure
 from agon.match.session import fit_problems
 from agon.records import Direction
 from agon.runs.atomic import MARKER, remove_leftovers, sha256_of
 from agon.runs.checkpoints import newest_checkpoint
-from agon.runs.evaluations import write_evaluation
+from agon.runs.evaluations import MICROSCOPE_FILE, write_evaluation
 from agon.runs.folder import RunFolder
 from agon.runs.lock import RunLock
 from agon.runs.manifest import read_json, write_json

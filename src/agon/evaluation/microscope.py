@@ -20,10 +20,9 @@ from agon.methods.registry import method_named
 from agon.model.divergence import Updates, compare_updates
 from agon.model.pair import AdapterPair
 from agon.records import DIRECTIONS, Attempt, Direction, Match, Problem
+from agon.runs.evaluations import MICROSCOPE_FILE, MICROSCOPE_FORMAT
 from agon.runs.manifest import write_json
 
-FILE = "microscope.json"
-FORMAT_VERSION = 1
 # pass@2 needs two.
 _FEWEST_SAMPLES = 2
 _DRAFTER: Mapping[Direction, str] = {"a-b": "A", "b-a": "B"}
@@ -59,7 +58,7 @@ class Microscope:
     def to_json(self) -> dict[str, Any]:
         """Turn the examination into plain JSON types."""
         return {
-            "format_version": FORMAT_VERSION,
+            "format_version": MICROSCOPE_FORMAT,
             **asdict(self),
             "exchange": {direction: found.to_json() for direction, found in self.exchange.items()},
             "alarms": [alarm.to_json() for alarm in self.alarms],
@@ -146,7 +145,7 @@ def write_microscope(run: Path, found: Microscope) -> Path:
     Raises:
         RunError: the place cannot be written to.
     """
-    path = run / FILE
+    path = run / MICROSCOPE_FILE
     write_json(path, found.to_json())
     return path
 

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 from agon.errors import RunError
 from agon.report.collect import Run
 from agon.runs import read_json
-
-FILE = "microscope.json"
-FORMAT_VERSION = 1
+from agon.runs.evaluations import MICROSCOPE_FILE, MICROSCOPE_FORMAT
 
 Found = Mapping[str, Any]
 
@@ -102,13 +100,13 @@ def microscope_view(subjects: Sequence[Subject]) -> MicroscopeView | None:
 
 
 def _read(run: Run) -> Found | None:
-    path = run.path / FILE
+    path = run.path / MICROSCOPE_FILE
     if not path.exists():
         return None
     found = read_json(path)
-    if found.get("format_version") != FORMAT_VERSION:
+    if found.get("format_version") != MICROSCOPE_FORMAT:
         raise RunError(
-            f"{path} is of format version {found.get('format_version')!r}, this report reads {FORMAT_VERSION}: examine again"
+            f"{path} is of format version {found.get('format_version')!r}, this report reads {MICROSCOPE_FORMAT}: examine again"
         )
     try:
         for measure in (*DOING, *ALIKE):

@@ -13,6 +13,11 @@ from agon.runs.atomic import output_errors
 from agon.runs.manifest import read_json, write_json
 from agon.runs.matches import write_matches
 
+MICROSCOPE_FILE = "microscope.json"
+"""Where an examination of a run's pair lies in its folder."""
+MICROSCOPE_FORMAT = 1
+"""Version of that file's format."""
+
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-]{0,99}")
 
 
