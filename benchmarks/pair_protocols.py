@@ -50,7 +50,7 @@ def line(result: dict) -> str:
     rates = ", ".join(
         f"{name} {result[name]:.3f}"
         for name in ("conversion", "blind_second", "regression", "copy_rate")
-        if result[name]
+        if result[name] is not None
     )
     return (
         f"{result['label']:20} {result['accuracy']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}] n {result['n']}, "
