@@ -53,7 +53,6 @@ def examine_pair(options: Namespace) -> int:
 
 def lines_of(found: Mapping[str, Any]) -> list[str]:
     """Return an examination as lines for people; docs/statistics.md says what each number means."""
-    singles, strength, union = (found["singles"][name] for name in ("players", "strength", "union"))
     lines = [
         f"{found['task']} {found['split']}, the pair of {found['method']}: n={found['n']}, samples={found['samples']}, "
         f"evaluation seed {found['seed']}, 95% intervals over problems"
@@ -64,7 +63,21 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
             f"right->wrong {_rate(rates['regression'])}, without reading {_rate(rates['blind_regression'])}; "
             f"copies {_rate(rates['copy'])}; leaks {_rate(rates['leak'])}"
         )
-    for name, single in singles.items():
+    lines += _of_singles(found["singles"])
+    lines += [
+        f"  on {row['text']}'s {row['num_tokens']} tokens, {row['first']} and {row['second']}: KL {row['kl']:.4f} and back "
+        f"{row['kl_reverse']:.4f}, JS {row['js']:.4f} nats a token, top-1 agreement {row['top1_agreement']:.3f}"
+        for row in found["policies"]
+    ]
+    lines += _of_updates(found["updates"])
+    lines += [f"  ALARM {alarm['name']} ({alarm['about']}): {alarm['message']}" for alarm in found["alarms"]]
+    return [*lines, *(f"  {note}" for note in found["notes"])]
+
+
+def _of_singles(singles: Mapping[str, Any]) -> list[str]:
+    strength, union = singles["strength"], singles["union"]
+    lines: list[str] = []
+    for name, single in singles["players"].items():
         lines.append(
             f"  {name} alone: pass@1 {single['accuracy']:.3f} {_interval(single['interval'])}, pass@2 {single['pass_at_2']:.3f}, "
             f"{single['tokens']:.1f} tokens"
@@ -75,7 +88,7 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
         f"  B less A: {difference['difference']:+.3f} {_interval(difference['interval'])}; "
         + ("no difference could be seen" if seen is None else f"one of {seen:.3f} would be seen with power .8")
     )
-    for name, overlap in found["singles"]["overlap"].items():
+    for name, overlap in singles["overlap"].items():
         values = ", ".join(
             f"{label} {_value(overlap['measures'][key])} {_interval(overlap['intervals'][key])}"
             for key, label in (
@@ -90,14 +103,7 @@ def lines_of(found: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  union {union['union']:.3f}: {union[key]['gain']:+.3f} {_interval(union[key]['interval'])} on {null}"
         )
-    lines += [
-        f"  on {row['text']}'s {row['num_tokens']} tokens, {row['first']} and {row['second']}: KL {row['kl']:.4f} and back "
-        f"{row['kl_reverse']:.4f}, JS {row['js']:.4f} nats a token, top-1 agreement {row['top1_agreement']:.3f}"
-        for row in found["policies"]
-    ]
-    lines += _of_updates(found["updates"])
-    lines += [f"  ALARM {alarm['name']} ({alarm['about']}): {alarm['message']}" for alarm in found["alarms"]]
-    return [*lines, *(f"  {note}" for note in found["notes"])]
+    return lines
 
 
 def _of_updates(updates: Mapping[str, Any]) -> list[str]:

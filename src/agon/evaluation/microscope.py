@@ -108,10 +108,7 @@ def examine(
     settings = opened.settings.evaluation.model_copy(update={"samples": samples})
     protocol = trained_protocol(method_named(opened.settings.train.method))
     played = _play(opened, problems, protocol, settings=settings, progress=progress)
-    answers = {
-        _DRAFTER[direction]: [[match.draft for match in of_problem] for of_problem in matches]
-        for direction, matches in played.items()
-    }
+    answers = _answers(played)
     exchange: dict[Direction, Exchanged] = {
         direction: exchanged(matches, answers[_challenger(direction)], seed=settings.seed)
         for direction, matches in played.items()
@@ -180,6 +177,14 @@ def _play(
             progress=tell,
         )
     return played
+
+
+def _answers(played: _Played) -> dict[str, list[list[Attempt]]]:
+    """Return each adapter's own answers: the drafts of the direction in which it drafts."""
+    return {
+        _DRAFTER[direction]: [[match.draft for match in of_problem] for of_problem in matches]
+        for direction, matches in played.items()
+    }
 
 
 def _policies(
