@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,19 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--task", type=text, metavar="NAME|PATH", help="another task than the run's: a name, or a data file"
     )
+    _add_players(parser)
+    parser.add_argument("--samples", type=int, default=None, metavar="K", help="samples per problem")
+    parser.add_argument("--split", choices=("test", "dev"), default="test", help="which problems (default: test)")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
+    parser.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
+    parser.add_argument("--label", type=text, metavar="NAME", help="name of the result file in the run folder")
+    parser.add_argument("--microscope", action="store_true", help="look at a run's pair itself: RUN/microscope.json")
+    add_json(parser)
+    parser.set_defaults(run=evaluate)
+
+
+def _add_players(parser: ArgumentParser) -> None:
+    """Add what says who plays, in which protocol."""
     parser.add_argument("--protocol", choices=PROTOCOLS, help="default: as it was trained; single for a base")
     parser.add_argument(
         "--direction",
@@ -67,14 +80,6 @@ def add_parser(subcommands: Subcommands) -> None:
         metavar="dev|NUMBER",
         help="selective challenges drafts below it: nats a token, or a share; dev (default) chooses on the development split",
     )
-    parser.add_argument("--samples", type=int, default=None, metavar="K", help="samples per problem")
-    parser.add_argument("--split", choices=("test", "dev"), default="test", help="which problems (default: test)")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
-    parser.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
-    parser.add_argument("--label", type=text, metavar="NAME", help="name of the result file in the run folder")
-    parser.add_argument("--microscope", action="store_true", help="look at a run's pair itself: RUN/microscope.json")
-    add_json(parser)
-    parser.set_defaults(run=evaluate)
 
 
 def evaluate(options: Namespace) -> int:
