@@ -14,7 +14,6 @@ from agon.stats import (
     mcnemar_exact,
     min_detectable_difference,
     nested_difference,
-    seed_variance,
 )
 
 
@@ -55,7 +54,7 @@ def _test(own: BuiltRow, rival: BuiltRow, *, family: str, seed: int) -> PairedTe
         family=family,
         wins=found.wins,
         losses=found.losses,
-        min_detectable=_min_detectable(own, rival, found),
+        min_detectable=_min_detectable(found),
     )
 
 
@@ -66,13 +65,8 @@ def _kind(own: BuiltRow, rival: BuiltRow) -> str:
     return "mcnemar-exact" if all(len(samples) == 1 for samples in answers) else "paired-bootstrap"
 
 
-def _min_detectable(own: BuiltRow, rival: BuiltRow, found: NestedDifference) -> float | None:
-    """Return the smallest difference that these problems and seeds would show, with the spread of seeds that both rows had."""
-    several = [built.answers for built in (own, rival) if len(built.answers) > 1]
-    spread = math.sqrt(sum(seed_variance(answers) for answers in several) / len(several)) if several else 0.0
-    return min_detectable_difference(
-        found.n,
-        found.discordance,
-        num_seeds=min((len(answers) for answers in several), default=1),
-        seed_sd=spread,
-    )
+def _min_detectable(found: NestedDifference) -> float | None:
+    """Return the smallest difference that this very test would show: its problems, the seeds' spread, its degrees of freedom."""
+    # One pair of "runs" whose difference has just the variance that the seeds of both add to this one.
+    spread = math.sqrt(found.seed_variance / 2)
+    return min_detectable_difference(found.n, found.discordance, seed_sd=spread, df=found.df)

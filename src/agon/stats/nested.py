@@ -39,8 +39,9 @@ class NestedDifference:
     """Mean of the second method minus mean of the first, over all seeds of each and the `n` problems both were measured on.
 
     `wins` and `losses` count problems on which the second does better and worse in the mean over seeds. `p` is two-sided, from
-    the t that the interval uses, or exact McNemar where the problems do not vary. `discordance` is the mean squared gain of a
-    problem, as `min_detectable_difference` takes it.
+    the t that the interval uses, or exact McNemar where the problems do not vary. `df` are the degrees of freedom of that t (None:
+    McNemar), `seed_variance` is the part of the difference's variance that the seeds of both add. `discordance` is the mean squared
+    gain of a problem. `min_detectable_difference` takes these three.
     """
 
     difference: float
@@ -51,6 +52,8 @@ class NestedDifference:
     p: float
     discordance: float
     num_seeds: tuple[int, int]
+    df: float | None
+    seed_variance: float
 
     def to_json(self) -> dict[str, Any]:
         """Turn the comparison into plain JSON types."""
@@ -63,6 +66,8 @@ class NestedDifference:
             "p": self.p,
             "discordance": self.discordance,
             "num_seeds": list(self.num_seeds),
+            "df": self.df,
+            "seed_variance": self.seed_variance,
         }
 
 
@@ -137,6 +142,8 @@ def nested_difference(
         p=_p_value(problems.difference, problems.wins, problems.losses, None if is_exact else variance),
         discordance=float((gains**2).mean()),
         num_seeds=(len(first), len(second)),
+        df=None if is_exact or variance.total == 0.0 else variance.df,
+        seed_variance=variance.of_seeds,
     )
 
 

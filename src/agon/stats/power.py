@@ -25,21 +25,25 @@ def min_detectable_difference(
     *,
     num_seeds: int = 1,
     seed_sd: float = 0.0,
+    df: float | None = None,
     alpha: float = DEFAULT_ALPHA,
     power: float = DEFAULT_POWER,
 ) -> float | None:
     """Return the true difference in accuracy that a two-sided test on `n` problems finds with probability `power`.
 
     None where no difference that the discordance allows would be found. Smaller differences may well be there: a test that
-    found nothing has not excluded them.
+    found nothing has not excluded them. `df` are the degrees of freedom with which the test was made, if it was: few seeds leave
+    few, whether or not a spread between them was seen, and a test that has to allow for 4 sees a third less than one with many.
 
     Raises:
-        ValueError: n or num_seeds below 1, a discordance outside 0..1, or a negative seed_sd.
+        ValueError: n or num_seeds below 1, a discordance outside 0..1, a negative seed_sd, or a df that is not positive.
     """
     _check(discordance, num_seeds, seed_sd)
     if n < 1:
         raise ValueError(f"{n} problems: a comparison needs at least one")
-    shortfall = _shortfall(discordance, num_seeds, seed_sd, alpha, power)
+    if df is not None and df <= 0.0:
+        raise ValueError(f"{df} degrees of freedom: a test has more than none")
+    shortfall = _shortfall(discordance, num_seeds, seed_sd, alpha, power, df=df)
     most = math.sqrt(discordance)
     if discordance == 0.0 or shortfall(most, n) > 0.0:
         return None
@@ -91,7 +95,7 @@ def better_of_two_inflation(standard_error: float, correlation: float) -> float:
 
 
 def _shortfall(
-    discordance: float, num_seeds: int, seed_sd: float, alpha: float, power: float
+    discordance: float, num_seeds: int, seed_sd: float, alpha: float, power: float, *, df: float | None = None
 ) -> Callable[[float, float], float]:
     """Return a function of difference and n: by how much the difference needed for the power exceeds that difference."""
     of_seeds = 2.0 * seed_sd**2 / num_seeds
@@ -100,7 +104,7 @@ def _shortfall(
         null = discordance / n + of_seeds
         # Under the alternative the variance of a problem's gain is the mean square less the squared mean.
         alternative = max(discordance - difference**2, 0.0) / n + of_seeds
-        reject, reach = _quantiles(null, of_seeds, num_seeds, alpha, power)
+        reject, reach = _quantiles(_df(null, of_seeds, num_seeds) if df is None else df, alpha, power)
         return reject * math.sqrt(null) + reach * math.sqrt(alternative) - difference
 
     return shortfall
@@ -110,11 +114,14 @@ def _root(function: Callable[[float], float], low: float, high: float) -> float:
     return float(root_scalar(function, bracket=(low, high), method="brentq", xtol=1e-9).root)
 
 
-def _quantiles(variance: float, of_seeds: float, num_seeds: int, alpha: float, power: float) -> tuple[float, float]:
-    """Normal quantiles, or Student's where the spread has to be estimated from the seeds themselves (Satterthwaite's df)."""
-    if of_seeds == 0.0 or num_seeds == 1:
+def _df(variance: float, of_seeds: float, num_seeds: int) -> float | None:
+    """Satterthwaite's degrees of freedom where the spread has to be estimated from the seeds themselves; None: as good as known."""
+    return None if of_seeds == 0.0 or num_seeds == 1 else variance**2 * 2 * (num_seeds - 1) / of_seeds**2
+
+
+def _quantiles(df: float | None, alpha: float, power: float) -> tuple[float, float]:
+    if df is None:
         return float(ndtri(1.0 - alpha / 2)), float(ndtri(power))
-    df = variance**2 * 2 * (num_seeds - 1) / of_seeds**2
     return float(stdtrit(df, 1.0 - alpha / 2)), float(stdtrit(df, power))
 
 

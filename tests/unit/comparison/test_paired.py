@@ -1,4 +1,6 @@
+import numpy as np
 import pytest
+from scipy.stats import t
 
 from agon.comparison.arms import plan_arms
 from agon.comparison.collect import collect
@@ -54,6 +56,25 @@ def test_the_smallest_difference_that_could_be_seen_stands_beside_every_test(fak
     (test,) = paired_tests([own], {"grpo": rival}, seed=1)
     assert test.difference == pytest.approx(0.15)
     assert test.min_detectable == pytest.approx(0.15, abs=1e-3)
+
+
+def test_what_could_be_seen_goes_by_the_degrees_of_freedom_of_the_test_itself(fake, tmp_path):
+    # Three runs of 6, 8 and 7 of 12, and a base of one run: a spread of seeds that the chance of single answers explains.
+    marks = ("111000111000", "111111110000", "110110110100")
+    runs = [single(fake, tmp_path / f"a{seed}", "agon", own, seed=seed) for seed, own in enumerate(marks)]
+    own, rival = built_of(*runs, single(fake, tmp_path / "b", "grpo", "000000110000"))
+    (test,) = paired_tests([own], {"grpo": rival}, seed=1)
+    table = np.array([[int(mark) for mark in row] for row in marks])
+    gains = table.mean(axis=0) - np.array([int(mark) for mark in "000000110000"])
+    rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
+    # MS_seed / (S P) = .00231 and MS_rest / (S P) = .00484: no component of seeds is left, but what was estimated costs freedom.
+    between, noise, problems = table.mean(axis=1).var(ddof=1) / 3, (rest**2).sum() / 22 / 36, gains.var(ddof=1) / 12
+    assert between < noise
+    df = problems**2 / (between**2 / 2 + problems**2 / 11)
+    assert df < 11
+    assert test.p == pytest.approx(2 * t.sf(test.difference / np.sqrt(problems), df))
+    null, seen = (gains**2).mean() / 12, test.min_detectable
+    assert seen == pytest.approx(t.ppf(0.975, df) * np.sqrt(null) + t.ppf(0.8, df) * np.sqrt(null - seen**2 / 12))
 
 
 def test_several_seeds_or_samples_are_compared_by_a_bootstrap(fake, tmp_path):

@@ -52,6 +52,19 @@ def test_no_number_of_problems_outweighs_the_seeds():
     assert needed(1.5 * reach, 0.2, num_seeds=3, seed_sd=0.02) > needed(1.5 * reach, 0.2)
 
 
+def test_a_test_with_few_degrees_of_freedom_sees_less_even_where_the_seeds_did_not_differ():
+    # 300 problems at .2: se .0258. Student's t of 4 df needs 2.776 + .941 of them, the normal 1.960 + .842.
+    plain, few = min_detectable_difference(300, 0.2), min_detectable_difference(300, 0.2, df=4.0)
+    # The alternative's own variance is .2 - d^2.
+    expected = t.ppf(0.975, 4) * np.sqrt(0.2 / 300) + t.ppf(0.8, 4) * np.sqrt((0.2 - few**2) / 300)
+    assert few == pytest.approx(expected)
+    assert few / plain == pytest.approx((2.776 + 0.941) / (1.960 + 0.842), abs=0.01)
+    assert min_detectable_difference(300, 0.2, df=1e9) == pytest.approx(plain)
+    # With the seeds' part the degrees of freedom asked for come before those worked out.
+    seeds = min_detectable_difference(10**9, 0.2, seed_sd=0.02, df=4.0)
+    assert seeds == pytest.approx((t.ppf(0.975, 4) + t.ppf(0.8, 4)) * 0.02 * np.sqrt(2), rel=1e-3)
+
+
 def test_power_with_seeds_is_what_a_simulation_of_the_test_gives():
     # The seeds' own SD, .03, outweighs the problems' part: Welch's t over 3 and 3 seeds is then nearly the whole test.
     difference = min_detectable_difference(100_000, 0.2, num_seeds=3, seed_sd=0.03)
@@ -78,6 +91,7 @@ def test_where_nothing_can_be_found_there_is_no_number():
         (lambda: min_detectable_difference(10, 1.2), "discordance 1.2"),
         (lambda: min_detectable_difference(10, 0.2, num_seeds=0), "0 seeds"),
         (lambda: min_detectable_difference(10, 0.2, seed_sd=-1), "seed SD of -1"),
+        (lambda: min_detectable_difference(10, 0.2, df=0.0), "0.0 degrees of freedom"),
         (lambda: needed(0.0, 0.2), "difference of 0"),
         (lambda: needed(0.5, 0.2), "discordance of 0.25 or more"),
         (lambda: better_of_two_inflation(-1, 0), "standard error -1"),
