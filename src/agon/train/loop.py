@@ -67,13 +67,13 @@ def train(
         for frozen in method.snapshots(step):
             pair.snapshot(frozen.name, frozen.source)
         view = step_view(settings, method.lineup(step), step)
-        played = play_step(session, problems, method, settings, before, view)
+        played = play_step(session, problems, method, settings=settings, progress=before, view=view)
         clock.count(played.matches)
         progress = played.after(before)
         streams = method.streams(played.kept, view)
         due = parity if parity is not None and parity.is_due(step) else None
-        learned = learn(learner, method, streams, own, before, parity=due, clock=clock, run=run.path)
-        row = metrics_row(view, played, learned, method, own, pair=pair, before=before, after=progress)
+        learned = learn(learner, method, streams, own=own, before=before, parity=due, clock=clock, run=run.path)
+        row = metrics_row(view, played, learned, method=method, own=own, pair=pair, before=before, after=progress)
         run.write_metrics(row)
         is_last = not progress.left(own)
         is_stopping = stop is not None and stop.is_set

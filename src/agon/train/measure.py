@@ -29,9 +29,9 @@ def metrics_row(
     view: StepView,
     played: Played,
     learned: Sequence[Learned],
+    *,
     method: BaseMethod,
     own: TrainSettings,
-    *,
     pair: AdapterPair,
     before: Progress,
     after: Progress,
@@ -49,7 +49,7 @@ def metrics_row(
         "rollouts_generated": after.rollouts_generated,
         "rollouts_discarded": after.rollouts_discarded,
     }
-    sampled = _sampled_streams(view, played, learned, method, own)
+    sampled = _sampled_streams(view, played, learned, method=method, own=own)
     reports = {item.stream.role: item.report for item in learned}
     for role, family in _FAMILY.items():
         attempts = _attempts(played.matches, role)
@@ -61,8 +61,9 @@ def metrics_row(
         challenger = sampled.get("challenger")
         row |= _match_numbers(played.matches)
         row |= _advantage_numbers(challenger)
-        effective = None if challenger is None else bonus_effective_fraction(*challenger, method, own, view.weights)
-        row["match/bonus_effective_fraction"] = effective
+        row["match/bonus_effective_fraction"] = (
+            None if challenger is None else bonus_effective_fraction(*challenger, method, own=own, weights=view.weights)
+        )
     if method.has_pair:
         row["pair/distance"] = update_distance(pair)
     return row
@@ -72,7 +73,7 @@ _Sampled = tuple[Stream, Credit]
 
 
 def _sampled_streams(
-    view: StepView, played: Played, learned: Sequence[Learned], method: BaseMethod, own: TrainSettings
+    view: StepView, played: Played, learned: Sequence[Learned], *, method: BaseMethod, own: TrainSettings
 ) -> dict[Role, _Sampled]:
     """Return every learned role's groups and their credit, those of discarded problems included."""
     if not played.discarded:
@@ -150,7 +151,7 @@ def _advantage_numbers(challenger: _Sampled | None) -> dict[str, float | None]:
 
 
 def bonus_effective_fraction(
-    stream: Stream, earned: Credit, method: BaseMethod, own: TrainSettings, weights: RewardWeights
+    stream: Stream, earned: Credit, method: BaseMethod, *, own: TrainSettings, weights: RewardWeights
 ) -> float | None:
     """Return the share of a challenger's groups whose advantages differ from those that cooperative exchange would give.
 

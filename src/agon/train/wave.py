@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agon.config import Settings
+from agon.config import Settings, TrainSettings
 from agon.errors import ConfigError
 from agon.match.play import Sampling, play
 from agon.match.session import Session
@@ -47,6 +47,7 @@ def play_step(
     session: Session,
     problems: Sequence[Problem],
     method: BaseMethod,
+    *,
     settings: Settings,
     progress: Progress,
     view: StepView,
@@ -80,7 +81,7 @@ def play_step(
         )
         check_budget(matches, group_size=own.group_size)
         for of_problem in matches:
-            is_kept = not method.resamples or _has_signal(of_problem, method, settings, view)
+            is_kept = not method.resamples or _has_signal(of_problem, method, view, own=own)
             (kept if is_kept else discarded).append(of_problem)
     return Played(kept, discarded)
 
@@ -117,7 +118,7 @@ def sampling_of(settings: Settings) -> Sampling:
     )
 
 
-def _has_signal(of_problem: list[Match], method: BaseMethod, settings: Settings, view: StepView) -> bool:
+def _has_signal(of_problem: list[Match], method: BaseMethod, view: StepView, *, own: TrainSettings) -> bool:
     """Tell whether anything would be learned from a problem."""
-    earned = [credit(stream, method, settings.train).credit for stream in method.streams([of_problem], view)]
+    earned = [credit(stream, method, own).credit for stream in method.streams([of_problem], view)]
     return any(one.num_dead_groups < len(one.groups) for one in earned)

@@ -35,7 +35,9 @@ def _row(name, kept, discarded=(), *, before=START, step=0, **train):
     played, view = Played(list(kept), list(discarded)), _view(name, step)
     report = Tally(learning_rate=1.0).report()
     learned = [Learned(stream, credit(stream, method, own), report) for stream in method.streams(played.kept, view)]
-    row = metrics_row(view, played, learned, method, own, pair=PAIR, before=before, after=played.after(before))
+    row = metrics_row(
+        view, played, learned, method=method, own=own, pair=PAIR, before=before, after=played.after(before)
+    )
     check_names(row)
     return row
 
@@ -43,7 +45,7 @@ def _row(name, kept, discarded=(), *, before=START, step=0, **train):
 def _fraction(name, groups, **train):
     method, own = method_named(name), TrainSettings(**train)
     stream = next(stream for stream in method.streams(groups, _view(name)) if stream.role == "challenger")
-    return bonus_effective_fraction(stream, credit(stream, method, own).credit, method, own, PAPER)
+    return bonus_effective_fraction(stream, credit(stream, method, own).credit, method, own=own, weights=PAPER)
 
 
 def test_the_bonus_is_felt_only_where_outcomes_and_rivals_vary(make_match):

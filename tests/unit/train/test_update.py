@@ -56,7 +56,7 @@ def streams(make_match):
 def _learn(events, method, streams, tmp_path):
     clock: Any = Clock()
     before = Progress(3, 14, 56, 8)
-    return learn(events, method, streams, OWN, before, parity=events, clock=clock, run=tmp_path)
+    return learn(events, method, streams, own=OWN, before=before, parity=events, clock=clock, run=tmp_path)
 
 
 def test_both_adapters_of_a_pair_learn_each_from_its_own_stream(streams, tmp_path):

@@ -49,7 +49,7 @@ def _step(method, progress=START, *, steps=5, per_step=4):
     )
     chosen = method_named(method)
     view = StepView(progress.completed_steps, 0, chosen.lineup(0), RewardWeights())
-    return play_step(SESSION, PROBLEMS, chosen, settings, progress, view)
+    return play_step(SESSION, PROBLEMS, chosen, settings=settings, progress=progress, view=view)
 
 
 @pytest.mark.parametrize("method", METHODS)
