@@ -22,8 +22,12 @@ def frontier(rows: Sequence[Row]) -> tuple[FrontierPoint, ...]:
 
 
 def is_rival(row: Row) -> bool:
-    """Tell whether a row buys accuracy with tokens alone: a vote among k answers, or one pass with a doubled cap."""
-    return row.protocol == "majority" or (row.protocol == "single" and "doubled-cap" in row.id)
+    """Tell whether a row buys accuracy with tokens alone: a vote among three answers or more, or one pass with a doubled cap.
+
+    Two votes that differ are a tie, which the first wins: a majority of two is the single answer at twice the tokens, and no rival.
+    """
+    is_vote = row.protocol == "majority" and row.drafts > 2
+    return is_vote or (row.protocol == "single" and "doubled-cap" in row.id)
 
 
 def _point(row: Row, shown: Sequence[Row]) -> FrontierPoint:

@@ -205,7 +205,7 @@ class FrontierPoint:
     """A row as accuracy against tokens. Generated tokens decide `is_on_front`; `all_tokens` adds what was read.
 
     `dominated_by` is the most accurate row that is at least as accurate for at most as many generated tokens. `is_rival` marks the
-    honest rivals: majority@k and a doubled cap.
+    honest rivals: majority@k of three answers or more, and a doubled cap.
     """
 
     row: str

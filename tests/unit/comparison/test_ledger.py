@@ -35,11 +35,17 @@ def test_a_row_is_beaten_by_what_is_as_good_for_less_or_better_for_as_much(fake,
         "grpo:single:a",
         "grpo-doubled-cap:single:a",
     ]
-    assert {name for name, point in points.items() if point.is_rival} == {
-        "grpo-doubled-cap:single:a",
-        "grpo:majority-k2:a",
-    }
+    assert {name for name, point in points.items() if point.is_rival} == {"grpo-doubled-cap:single:a"}
     assert points["grpo:self-cascade:a"].all_tokens == 75.0
+
+
+def test_a_vote_is_a_rival_from_three_answers_on(fake, tmp_path):
+    run = fake.run(tmp_path / "grpo", "grpo")
+    for count in (2, 3, 4):
+        players = {"drafters": ["A"] * count, "challenger": None}
+        fake.evaluate(run, f"k{count}", "1100", method="grpo", protocol="majority", players=players)
+    points = points_of(run)
+    assert [name for name in points if points[name].is_rival] == ["grpo:majority-k3:a", "grpo:majority-k4:a"]
 
 
 def test_equal_rows_share_the_front(fake, tmp_path):
