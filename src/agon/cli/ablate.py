@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from argparse import Namespace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,9 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
     from agon.cli.progress import MatrixProgress
     from agon.cli.report import write_compared
 
+    # What ends the matrix is loaded before it: hours later the installed files may be others.
+    for module in ("agon.comparison.compare", "agon.report.write"):
+        import_module(module)
     if not options.json:
         print_plan(plan, None)
     with MatrixProgress() as progress:
