@@ -163,8 +163,11 @@ def test_the_variance_of_seeds_leaves_out_the_chance_of_single_answers():
         seed_variance(runs[:1])
 
 
-def coverage(*, num_seeds, seed_sd, is_difference, repetitions, num_problems=100, num_resamples=200):
-    """Shares of repetitions whose interval holds the truth: ours, the bootstrap by problem, and one that resamples seeds too."""
+def coverage(*, num_seeds, seed_sd, is_difference, repetitions, num_problems=100, num_resamples=200, has_rivals=True):
+    """Shares of repetitions whose interval holds the truth: ours, the bootstrap by problem, and one that resamples seeds too.
+
+    Few resamples blur the ends of an interval, and cost up to three points of coverage.
+    """
     rng = np.random.default_rng(0)
     hits = np.zeros(3)
     for repetition in range(repetitions):
@@ -178,6 +181,10 @@ def coverage(*, num_seeds, seed_sd, is_difference, repetitions, num_problems=100
             ours = nested_difference(*arms, seed=repetition, num_resamples=num_resamples).interval
         else:
             ours = nested_interval(*arms, seed=repetition, num_resamples=num_resamples)
+        intervals = [(ours.low, ours.high)]
+        if not has_rivals:
+            hits[0] += ours.low <= truth <= ours.high
+            continue
         problems = rng.integers(num_problems, size=(num_resamples, num_problems))
         seeds = [rng.integers(num_seeds, size=(num_resamples, num_seeds)) for _ in arms]
         naive = [table.mean(axis=0)[problems].mean(axis=1) for table in tables]
@@ -185,7 +192,6 @@ def coverage(*, num_seeds, seed_sd, is_difference, repetitions, num_problems=100
             table[rows[:, :, None], problems[:, None, :]].mean(axis=(1, 2))
             for table, rows in zip(tables, seeds, strict=True)
         ]
-        intervals = [(ours.low, ours.high)]
         for draws in (naive, both):
             values = draws[1] - draws[0] if is_difference else draws[0]
             intervals.append(tuple(np.quantile(values, [0.025, 0.975])))
@@ -214,5 +220,14 @@ def test_seeds_that_do_not_differ_cost_width_but_never_coverage():
 @pytest.mark.parametrize("seed_sd", [0.0, 0.02, 0.05])
 @pytest.mark.parametrize("is_difference", [False, True])
 def test_coverage_over_a_grid(num_seeds, seed_sd, is_difference):
-    ours, *_ = coverage(num_seeds=num_seeds, seed_sd=seed_sd, is_difference=is_difference, repetitions=1000)
-    assert (0.9 if num_seeds == 2 else 0.925) <= ours <= 0.995
+    ours, *_ = coverage(
+        num_seeds=num_seeds,
+        seed_sd=seed_sd,
+        is_difference=is_difference,
+        repetitions=1000,
+        num_problems=200,
+        num_resamples=2000,
+        has_rivals=False,
+    )
+    # Three standard errors of a share of .95 in 1,000 are .021. Two seeds that are all the spread there is fall a little short.
+    assert (0.9 if num_seeds == 2 else 0.929) <= ours <= 0.995
