@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 import urllib.error
@@ -90,7 +91,9 @@ def abilities(
     no_torch = torch if isinstance(torch, str) else ""
     why_not_train = "; ".join([*broken, *([f"torch: {no_torch}"] if no_torch else [])])
     has_gpu = not isinstance(torch, str) and bool(torch["gpus"])
-    has_vllm = any(item.name == "vllm" and item.state == "ok" for item in findings)
+    vllm = [item.state == "ok" for item in findings if item.name == "vllm"]
+    # Where agon itself is not installed, nothing was said of the packages that it asks for.
+    has_vllm = all(vllm) if vllm else importlib.util.find_spec("vllm") is not None
     no_gpu = "" if has_gpu else "torch sees no CUDA GPU"
     no_vllm = "" if has_vllm else "vLLM is not installed"
     return [
