@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from agon.cli.progress import CellsProgress, StagesProgress, StepProgress
+from agon.ablation.run import MatrixState, Running
+from agon.cli.progress import CellsProgress, MatrixProgress, StagesProgress, StepProgress
 
 
 def test_a_file_gets_the_last_step_once_and_not_every_step(capsys):
@@ -35,3 +36,17 @@ def test_every_stage_of_long_work_is_told_by_its_name(capsys, monkeypatch):
             now[0] = float(second)
             progress.update(stage, done, 9)
     assert capsys.readouterr().err.splitlines() == ["reading: 9/9", "judging: 5/9"]
+
+
+def test_a_matrix_tells_what_runs_and_about_how_long_the_rest_takes(capsys, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("agon.cli.progress.time.monotonic", lambda: now[0])
+    training = Running("agon-s0", steps=30, total_steps=90, evaluations=0, total_evaluations=7)
+    measuring = Running("grpo-s0", steps=90, total_steps=90, evaluations=2, total_evaluations=3)
+    with MatrixProgress() as progress:
+        for second, done in ((15, 0), (120, 2)):
+            now[0] = float(second)
+            progress.update(MatrixState(done, 10, (training, measuring)))
+    cells = "agon-s0 step 30/90, grpo-s0 evaluation 2/3"
+    # 2 of 10 cells took 120 s: the other 8 take 480 s
+    assert capsys.readouterr().err.splitlines() == [f"cells 0/10: {cells}", f"cells 2/10, about 8 min left: {cells}"]
