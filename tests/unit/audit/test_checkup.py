@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import importlib.util
 import threading
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -38,7 +37,7 @@ def test_vllm_counts_where_agon_itself_is_not_installed(monkeypatch):
     # Nothing is known of the packages that it asks for then; one that can be imported is there.
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object() if name == "vllm" else None)
     assert can(torch=CUDA)["sample with vLLM"] == ""
-    assert can([replace(VLLM, state="broken")], torch=CUDA)["sample with vLLM"] == "vLLM is not installed"
+    assert can([VLLM._replace(state="broken")], torch=CUDA)["sample with vLLM"] == "vLLM is not installed"
 
 
 def test_a_broken_package_or_torch_prevents_training():
