@@ -57,7 +57,8 @@ def test_a_damaged_file_is_named_with_the_line(tmp_path, match):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
-    with pytest.raises(RunError, match=r"m\.jsonl\.gz is damaged after line"):
+    # Where the flipped byte stands decides whether the stream or a line of it is seen to be damaged first.
+    with pytest.raises(RunError, match=r"m\.jsonl\.gz( is damaged after line|, line \d+ is not a match)"):
         list(read_matches(path))
     with gzip.open(path, "wb") as stream:
         stream.write(b'{"problem": 3}\n')
