@@ -149,9 +149,19 @@ def test_an_override_holds_for_all_cells_and_for_the_matrix():
     assert planned.matrix.seeds == (4,)
 
 
-@pytest.mark.parametrize(("name", "num_arms"), [("matrix-quickstart", 23), ("init-study", 6)])
-def test_the_matrices_that_agon_brings_can_be_planned(name, num_arms):
+@pytest.mark.parametrize(
+    ("name", "arms"),
+    [
+        (
+            "matrix-quickstart",
+            {"grpo", "grpo-doubled-cap", "self-refine", "cooperative", "agon", "agon-w3", "random-reward"},
+        ),
+        ("init-study", {"zero", "zero-order", "noise-1e-4", "noise-1e-3", "noise-1e-2", "orthogonal"}),
+    ],
+)
+def test_the_matrices_that_agon_brings_can_be_planned(name, arms):
     planned = plan(read_tables(RECIPES / f"{name}.toml"))
-    assert len(planned.matrix.arms) == num_arms
-    assert len(planned.cells) == 3 * num_arms
+    assert arms <= {arm.name for arm in planned.matrix.arms}
+    # no two arms are the same, and all have one budget: 2N = 16 rollouts of each of 16 problems in 90 steps
+    assert len(planned.cells) == 3 * len(planned.matrix.arms)
     assert {budget.rollouts for budget in planned.budgets.values()} == {16 * 16 * 90}
