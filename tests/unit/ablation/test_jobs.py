@@ -15,6 +15,14 @@ def _ignore(names):
     pass
 
 
+@pytest.fixture
+def heeds_interrupts():
+    """SIGINT raises, also where the tests themselves were started to ignore it (in the background of a shell)."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_every_job_runs_with_one_thread_and_its_output_is_kept(tmp_path, make_job):
     told = []
     jobs = [make_job(name, 3) for name in ("one", "two", "three")]
@@ -56,6 +64,7 @@ def test_a_failure_does_not_stop_the_others_where_they_are_to_go_on(tmp_path, ma
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interrupt_is_passed_on_once_and_waits_for_the_jobs_to_save(tmp_path, make_job, number):
     jobs = [make_job(name, 1000) for name in ("one", "two", "three")]
 
