@@ -5,12 +5,9 @@ Paper: MiniMax-M1, arXiv:2506.13585; the cap of 5 is ScaleRL's, arXiv:2510.13786
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
 
-from agon.methods.base import StepView
-from agon.methods.solo import Solo, plain_rewards
-from agon.records import Attempt
+from agon.methods.solo import Solo
 
 
 class Cispo(Solo):
@@ -18,7 +15,3 @@ class Cispo(Solo):
 
     name = "cispo"
     fixed = MappingProxyType({"loss": "cispo", "minibatches": 4})
-
-    def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 2 of the Agon paper."""
-        return plain_rewards(attempts, view)

@@ -7,12 +7,9 @@ Paper: arXiv:2503.14476.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
 
-from agon.methods.base import StepView
-from agon.methods.solo import Solo, plain_rewards
-from agon.records import Attempt
+from agon.methods.solo import Solo
 
 
 class Dapo(Solo):
@@ -21,7 +18,3 @@ class Dapo(Solo):
     name = "dapo"
     fixed = MappingProxyType({"loss": "dapo", "minibatches": 4})
     resamples = True
-
-    def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 2 of the Agon paper."""
-        return plain_rewards(attempts, view)

@@ -5,12 +5,9 @@ Paper: arXiv:2503.20783.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
 
-from agon.methods.base import StepView
-from agon.methods.solo import Solo, plain_rewards
-from agon.records import Attempt
+from agon.methods.solo import Solo
 
 
 class DrGrpo(Solo):
@@ -18,7 +15,3 @@ class DrGrpo(Solo):
 
     name = "dr_grpo"
     fixed = MappingProxyType({"loss": "dr_grpo", "advantage": "group_mean"})
-
-    def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 2 of the Agon paper."""
-        return plain_rewards(attempts, view)

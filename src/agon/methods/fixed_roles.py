@@ -5,14 +5,10 @@ Ablation of Agon, arXiv:2607.07690 (its table 7: 52 against 61 with rotation).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agon.methods.base import StepView
-from agon.methods.exchange import Exchange, conversion_rewards
-from agon.records import Match
+from agon.methods.agon import Agon
 
 
-class FixedRoles(Exchange):
+class FixedRoles(Agon):
     """Agon without rotation."""
 
     name = "fixed-roles"
@@ -20,7 +16,3 @@ class FixedRoles(Exchange):
     def players(self, step: int) -> tuple[str, str]:
         """A drafts, B challenges."""
         return "A", "B"
-
-    def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 3 against the draft that the challenge read."""
-        return conversion_rewards(matches, matches, view)

@@ -6,14 +6,10 @@ are sampled, and charged to the budget.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agon.methods.base import StepView
-from agon.methods.exchange import Exchange, conversion_rewards
-from agon.records import Match
+from agon.methods.agon import Agon
 
 
-class FrozenOpponent(Exchange):
+class FrozenOpponent(Agon):
     """Agon's challenger against a rival that stays as it was."""
 
     name = "frozen-opponent"
@@ -22,7 +18,3 @@ class FrozenOpponent(Exchange):
     def players(self, step: int) -> tuple[str, str]:
         """A drafts, B challenges."""
         return "A", "B"
-
-    def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 3 against the draft that the challenge read."""
-        return conversion_rewards(matches, matches, view)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agon.methods.base import Group, StepView
-from agon.methods.solo import Solo, plain_rewards
+from agon.methods.solo import Solo
 from agon.records import Attempt
 
 
@@ -21,7 +21,3 @@ class GrpoTwoGroups(Solo):
         """Make two groups of a problem's drafts: the first N and the last N."""
         half = len(attempts) // 2
         return tuple(Group(tuple(part), self.rewards(part, view)) for part in (attempts[:half], attempts[half:]))
-
-    def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 2 of the Agon paper."""
-        return plain_rewards(attempts, view)

@@ -5,12 +5,9 @@ Paper: arXiv:2507.18071 (four minibatches a batch, clip 3e-4 and 4e-4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import MappingProxyType
 
-from agon.methods.base import StepView
-from agon.methods.solo import Solo, plain_rewards
-from agon.records import Attempt
+from agon.methods.solo import Solo
 
 
 class Gspo(Solo):
@@ -18,7 +15,3 @@ class Gspo(Solo):
 
     name = "gspo"
     fixed = MappingProxyType({"loss": "gspo", "minibatches": 4})
-
-    def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 2 of the Agon paper."""
-        return plain_rewards(attempts, view)

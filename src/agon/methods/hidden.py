@@ -5,19 +5,11 @@ The bonus then cannot depend on anything the challenger knows: noise on correctn
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agon.methods.base import StepView
-from agon.methods.exchange import Exchange, conversion_rewards
-from agon.records import Match
+from agon.methods.agon import Agon
 
 
-class Hidden(Exchange):
+class Hidden(Agon):
     """Competition with an opponent for each rollout, without exchange."""
 
     name = "hidden"
     reads = "hidden"
-
-    def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 3 against the own match's draft, unseen."""
-        return conversion_rewards(matches, matches, view)

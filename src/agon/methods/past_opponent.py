@@ -5,11 +5,9 @@ Tests whether the rival must be the present one. Roles alternate; only challenge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from agon.methods.base import Snapshot, StepView
-from agon.methods.exchange import Exchange, conversion_rewards
-from agon.records import ADAPTERS, Match
+from agon.methods.agon import Agon
+from agon.methods.base import Snapshot
+from agon.records import ADAPTERS
 
 _RENEWED_EVERY = 10
 
@@ -19,7 +17,7 @@ def past(adapter: str) -> str:
     return f"past-{adapter}"
 
 
-class PastOpponent(Exchange):
+class PastOpponent(Agon):
     """Agon's challengers against older copies of each other. The ten steps are our choice."""
 
     name = "past-opponent"
@@ -32,7 +30,3 @@ class PastOpponent(Exchange):
     def snapshots(self, step: int) -> tuple[Snapshot, ...]:
         """Renew both copies every ten steps, from step 0 on."""
         return tuple(Snapshot(past(name), name) for name in ADAPTERS) if step % _RENEWED_EVERY == 0 else ()
-
-    def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 3 against the draft that the challenge read."""
-        return conversion_rewards(matches, matches, view)

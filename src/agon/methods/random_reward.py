@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agon.methods.agon import Agon
 from agon.methods.base import Group, StepView, Stream
-from agon.methods.exchange import Exchange, challenge_of, conversion_rewards
+from agon.methods.exchange import challenge_of
 from agon.records import Attempt, Match
 from agon.seeding import python_rng
 
 
-class RandomReward(Exchange):
+class RandomReward(Agon):
     """Agon's rewards for coins."""
 
     name = "random-reward"
@@ -37,10 +38,6 @@ class RandomReward(Exchange):
             )
             for stream in rewarded
         )
-
-    def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 3, the coins being the verdicts."""
-        return conversion_rewards(matches, matches, view)
 
 
 def _toss(match: Match, view: StepView) -> Match:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agon.methods.base import StepView
-from agon.methods.exchange import Exchange, conversion_rewards, cooperative_rewards
+from agon.methods.cooperative import Cooperative
+from agon.methods.exchange import conversion_rewards
 from agon.records import Match
 
 
-class SelfRefine(Exchange):
+class SelfRefine(Cooperative):
     """Exchange with oneself."""
 
     name = "self-refine"
@@ -24,20 +25,11 @@ class SelfRefine(Exchange):
         """A plays both roles."""
         return "A", "A"
 
-    def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
-        """Reward by Eq. 2."""
-        return cooperative_rewards(matches, view)
 
-
-class SelfRefineConversion(Exchange):
+class SelfRefineConversion(SelfRefine):
     """Exchange with oneself, and a bonus for mending one's own wrong draft."""
 
     name = "self-refine-conversion"
-    adapters = ("A",)
-
-    def players(self, step: int) -> tuple[str, str]:
-        """A plays both roles."""
-        return "A", "A"
 
     def challenge_rewards(self, matches: Sequence[Match], view: StepView) -> tuple[float, ...]:
         """Reward by Eq. 3 against one's own draft."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from agon.methods.base import BaseMethod, Group, StepView, Stream
@@ -32,9 +31,9 @@ class Solo(BaseMethod):
         """Make one group of a problem's drafts."""
         return (Group(tuple(attempts), self.rewards(attempts, view)),)
 
-    @abstractmethod
     def rewards(self, attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:
-        """Reward the completions of one problem."""
+        """Reward the completions of one problem, as a rule each by itself (Agon, arXiv:2607.07690, Eq. 2)."""
+        return plain_rewards(attempts, view)
 
 
 def plain_rewards(attempts: Sequence[Attempt], view: StepView) -> tuple[float, ...]:

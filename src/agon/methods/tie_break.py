@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agon.methods.agon import Agon
 from agon.methods.base import StepView
-from agon.methods.exchange import Exchange, challenge_of, conversion_rewards
+from agon.methods.exchange import challenge_of
 from agon.records import Match
 from agon.rewards.terms import tie_break
 
 
-class TieBreak(Exchange):
+class TieBreak(Agon):
     """Agon with a length term where both players are right."""
 
     name = "tie-break"
@@ -25,7 +26,7 @@ class TieBreak(Exchange):
         """Reward by Eq. 3 and the tie-break against the draft that the challenge read."""
         return tuple(
             reward + _shorter(match, view)
-            for reward, match in zip(conversion_rewards(matches, matches, view), matches, strict=True)
+            for reward, match in zip(super().challenge_rewards(matches, view), matches, strict=True)
         )
 
 
