@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agon.evaluation.alarms import Alarm, AlarmName, always_disagreeing, copying
 from agon.evaluation.exchanged import exchanged
+from agon.methods.exchange import challenge_of
 from agon.records import Attempt, Direction, Lineup, Match, Prompt
 
 EVERY = 10
@@ -45,7 +46,7 @@ class PairWatch:
 
 def pair_alarms(groups: Sequence[Sequence[Match]], direction: Direction, *, seed: int) -> list[Alarm]:
     """Return the alarms that a training's matches (problem by problem) give reason for."""
-    beside = [[_challenge(match) for match in (*of_problem[1:], of_problem[0])] for of_problem in groups]
+    beside = [[challenge_of(match) for match in (*of_problem[1:], of_problem[0])] for of_problem in groups]
     found = exchanged(groups, beside, seed=seed)
     alarms = (copying(direction, found), always_disagreeing(direction, found))
     return [alarm for alarm in alarms if alarm is not None]
@@ -68,15 +69,10 @@ def _said(alarm: Alarm) -> str:
     )
 
 
-def _challenge(match: Match) -> Attempt:
-    assert match.challenge is not None, "the line-up has a challenge"
-    return match.challenge
-
-
 def _slim(match: Match) -> Match:
     """Leave out the tokens, which would fill the memory."""
-    challenge = None if match.challenge is None else _slim_attempt(match.challenge)
-    return replace(match, drafts=tuple(_slim_attempt(draft) for draft in match.drafts), challenge=challenge)
+    drafts = tuple(_slim_attempt(draft) for draft in match.drafts)
+    return replace(match, drafts=drafts, challenge=_slim_attempt(challenge_of(match)))
 
 
 def _slim_attempt(attempt: Attempt) -> Attempt:
