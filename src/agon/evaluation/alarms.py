@@ -48,27 +48,22 @@ def copying(direction: Direction, found: Exchanged) -> Alarm | None:
 
     Chance is how often the challenger's adapter gives the same wrong answer without reading.
     """
-    rate, blind = found.copy, _rate(found.blind_copy)
-    if rate is None or rate.interval.low < COPY_SHARE or rate.interval.low <= blind:
-        return None
-    return Alarm(
-        "copying",
-        direction,
-        f"the challenger repeats the wrong answer it reads about in {_said(rate)} matches ({blind:.0%} without reading)",
-        {"copy": rate.rate, "low": rate.interval.low, "blind": blind, "threshold": COPY_SHARE},
+    says = "repeats the wrong answer it reads about"
+    return _above_chance(
+        "copying", direction, found.copy, blind=found.blind_copy, what="copy", says=says, least=COPY_SHARE
     )
 
 
 def always_disagreeing(direction: Direction, found: Exchanged) -> Alarm | None:
     """Sound where right drafts are answered wrongly in at least `DISAGREEMENT_SHARE` of matches, and more often than without reading."""
-    rate, blind = found.regression, _rate(found.blind_regression)
-    if rate is None or rate.interval.low < DISAGREEMENT_SHARE or rate.interval.low <= blind:
-        return None
-    return Alarm(
+    return _above_chance(
         "always-disagreeing",
         direction,
-        f"the challenger is wrong after a right draft in {_said(rate)} matches ({blind:.0%} without reading)",
-        {"regression": rate.rate, "low": rate.interval.low, "blind": blind, "threshold": DISAGREEMENT_SHARE},
+        found.regression,
+        blind=found.blind_regression,
+        what="regression",
+        says="is wrong after a right draft",
+        least=DISAGREEMENT_SHARE,
     )
 
 
@@ -112,8 +107,16 @@ def dead_adapter(updates: Updates, kl_to_base: Mapping[str, float]) -> list[Alar
     return alarms
 
 
-def _rate(rate: Rate | None) -> float:
-    return 0.0 if rate is None else rate.rate
+def _above_chance(
+    name: AlarmName, direction: Direction, rate: Rate | None, *, blind: Rate | None, what: str, says: str, least: float
+) -> Alarm | None:
+    """Sound where a rate is surely `least` or more, and surely above what it is without reading."""
+    chance = 0.0 if blind is None else blind.rate
+    if rate is None or rate.interval.low < least or rate.interval.low <= chance:
+        return None
+    message = f"the challenger {says} in {_said(rate)} matches ({chance:.0%} without reading)"
+    values = {what: rate.rate, "low": rate.interval.low, "blind": chance, "threshold": least}
+    return Alarm(name, direction, message, values)
 
 
 def _said(rate: Rate) -> str:
