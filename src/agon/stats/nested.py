@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,18 +57,7 @@ class NestedDifference:
 
     def to_json(self) -> dict[str, Any]:
         """Turn the comparison into plain JSON types."""
-        return {
-            "difference": self.difference,
-            "interval": self.interval.to_json(),
-            "n": self.n,
-            "wins": self.wins,
-            "losses": self.losses,
-            "p": self.p,
-            "discordance": self.discordance,
-            "num_seeds": list(self.num_seeds),
-            "df": self.df,
-            "seed_variance": self.seed_variance,
-        }
+        return {**asdict(self), "num_seeds": list(self.num_seeds)}
 
 
 class _Variance(NamedTuple):

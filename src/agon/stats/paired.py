@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -40,13 +40,7 @@ class PairedDifference:
 
     def to_json(self) -> dict[str, Any]:
         """Turn the comparison into plain JSON types."""
-        return {
-            "difference": self.difference,
-            "interval": self.interval.to_json(),
-            "n": self.n,
-            "wins": self.wins,
-            "losses": self.losses,
-        }
+        return asdict(self)
 
 
 def align(first: Mapping[str, Row], second: Mapping[str, Row]) -> Aligned:
