@@ -76,6 +76,23 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 
 
+def add_comparison(parser: argparse.ArgumentParser) -> None:
+    """Add what says how runs are compared: `--against`, `--task`, `--split`."""
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        type=text,
+        metavar="ARM",
+        help="the arm (or row, ARM:PROTOCOL:WHO) to test every other against; repeat for several "
+        "(default: those a matrix names, or cooperative and grpo-doubled-cap where they are there, else the first)",
+    )
+    parser.add_argument(
+        "--task", type=text, metavar="NAME", help="compare evaluations of this task, where there are several"
+    )
+    parser.add_argument("--split", choices=("test", "dev"), help="compare evaluations on this split (default: test)")
+
+
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document on standard output."""
     line = json.dumps(document, ensure_ascii=False, allow_nan=False)

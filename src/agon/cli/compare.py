@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from pathlib import Path
 
-from agon.cli.common import Subcommands, add_json, print_json, text
+from agon.cli.common import Subcommands, add_comparison, add_json, print_json, text
 from agon.records import PROTOCOLS
 
 
@@ -20,15 +20,7 @@ def add_parser(subcommands: Subcommands) -> None:
         ),
     )
     parser.add_argument("runs", nargs="+", type=text, metavar="RUN", help="run folders, parents of runs, or matrices")
-    parser.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        type=text,
-        metavar="ARM",
-        help="the arm (or row, ARM:PROTOCOL:WHO) to test every other against; repeat for several "
-        "(default: those a matrix names, or cooperative and grpo-doubled-cap where they are there, else the first)",
-    )
+    add_comparison(parser)
     parser.add_argument(
         "--protocol",
         action="append",
@@ -37,8 +29,6 @@ def add_parser(subcommands: Subcommands) -> None:
         metavar="PROTOCOL",
         help=f"compare in this protocol only; repeat for several ({', '.join(PROTOCOLS)})",
     )
-    parser.add_argument("--task", type=text, metavar="NAME", help="evaluations of this task, where there are several")
-    parser.add_argument("--split", choices=("test", "dev"), help="evaluations on this split (default: test)")
     add_json(parser)
     parser.add_argument("--out", type=text, metavar="FILE", help="write the comparison as JSON into a file as well")
     parser.set_defaults(run=compare)

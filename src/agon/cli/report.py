@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agon.cli.common import Subcommands, text
+from agon.cli.common import Subcommands, add_comparison, text
 
 if TYPE_CHECKING:
     from agon.comparison.records import Comparison
@@ -27,16 +27,7 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--out", type=text, metavar="FILE", help="the HTML file (default: report.html in the first folder)"
     )
-    parser.add_argument(
-        "--against",
-        action="append",
-        default=[],
-        type=text,
-        metavar="ARM",
-        help="the rival that every arm is tested against; repeat for several (default: as in `agon compare`)",
-    )
-    parser.add_argument("--task", type=text, metavar="NAME", help="compare evaluations of this task, of several")
-    parser.add_argument("--split", choices=("test", "dev"), help="compare evaluations on this split (default: test)")
+    add_comparison(parser)
     parser.set_defaults(run=report)
 
 
