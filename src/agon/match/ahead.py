@@ -1,14 +1,13 @@
-"""Summaries, prompts and requests of challenges, made while other drafts are still being sampled."""
+"""Summaries and prompts of challenges, made while other drafts are still being sampled."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, Future
 
-from agon.match.asking import Asked, Asker
+from agon.match.asking import Asker
 from agon.match.reading import Reader, Seats
-from agon.records import Completion, Prompt, Request, Summary
+from agon.records import Completion, Prompt, Summary
 
 Shown = tuple[Summary, ...]
 
@@ -62,59 +61,3 @@ class ReadAhead:
     def _make(self, match: int) -> tuple[Shown, Prompt]:
         shown = self._reader.for_challenge(match, self._ended)
         return shown, self._asker.challenge_prompt(self._seats.matches[match][0], shown)
-
-
-class Joining:
-    """Asks for each challenge as soon as the drafts on which it depends have ended, to join the batch that is being sampled.
-
-    `is_challenged` tells of a match, and of the drafts that have ended, whether there is a challenge at all. `joined` are the
-    challenges asked for, in that order, and `shown` what their challengers read, by match.
-    """
-
-    def __init__(
-        self,
-        reader: Reader,
-        asker: Asker,
-        seats: Seats,
-        *,
-        is_challenged: Callable[[int, Mapping[int, Completion]], bool],
-    ) -> None:
-        self._reader = reader
-        self._asker = asker
-        self._seats = seats
-        self._is_challenged = is_challenged
-        self._ended: dict[int, Completion] = {}
-        self._waiting = Waiting(reader, num_matches=len(seats.matches))
-        self.shown: dict[int, Shown] = {}
-        self.joined: list[Asked] = []
-
-    def begin(self) -> list[Request]:
-        """Return the requests of the challenges that wait for no draft."""
-        return self._join(self._waiting.at_once)
-
-    def end(self, number: int, completion: Completion) -> list[Request]:
-        """Take note of a draft that has ended, and return the requests of the challenges that can now be asked for."""
-        self._ended[number] = completion
-        return self._join(self._waiting.end(number))
-
-    def together(self) -> Asked:
-        """Return all challenges as one stage."""
-        return Asked(
-            "challenger",
-            [problem for asked in self.joined for problem in asked.problems],
-            [prompt for asked in self.joined for prompt in asked.prompts],
-            [request for asked in self.joined for request in asked.requests],
-        )
-
-    def _join(self, matches: list[int]) -> list[Request]:
-        requests: list[Request] = []
-        for match in matches:
-            if not self._is_challenged(match, self._ended):
-                continue
-            self.shown[match] = self._reader.for_challenge(match, self._ended)
-            place = self._seats.matches[match]
-            self.joined.append(
-                self._asker.challenges([place], [self._asker.challenge_prompt(place[0], self.shown[match])])
-            )
-            requests += self.joined[-1].requests
-        return requests

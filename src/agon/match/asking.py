@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from agon.match.borders import Prompter
 from agon.match.reading import Place
-from agon.match.session import Prompter
 from agon.records import Lineup, Problem, Prompt, Request, Role, Summary
 from agon.seeding import stream_seed
 

@@ -8,14 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from agon.answers import format_score
 from agon.errors import AgonError
-from agon.match.ahead import Joining, ReadAhead
+from agon.match.ahead import ReadAhead
 from agon.match.asking import Asked, Asker, Sampling
+from agon.match.assemble import Played, Stage, matches_of
+from agon.match.exchange import Exchange
 from agon.match.reading import Reader, Seats, take_seats
 from agon.match.session import Session
-from agon.match.voting import chosen_draft, confidence
-from agon.records import AnswerStyle, Attempt, Completion, Lineup, Match, Problem, Request, Summary, Verdict
+from agon.match.voting import is_challenged
+from agon.records import Completion, Lineup, Match, Problem, Request, Summary, Verdict
 from agon.rollout.checks import check_completions
 from agon.rollout.engine import GrowingEngine
 
@@ -28,14 +29,20 @@ class _Sampled(NamedTuple):
     completions: list[Completion]
     verdicts: list[Future[Verdict]]
 
+    def wait(self) -> Stage:
+        return Stage(self.asked, self.completions, [verdict.result() for verdict in self.verdicts])
 
-class _Played(NamedTuple):
-    """Drafts layer by layer; what each place read of every layer but the last; what each challenger read, by match; the challenges."""
+
+class _Sampling(NamedTuple):
+    """As `Played`, with verdicts that may still be awaited."""
 
     layers: list[_Sampled]
     between: list[list[tuple[Summary, ...]]]
     shown: dict[int, tuple[Summary, ...]]
     challenges: _Sampled
+
+    def wait(self) -> Played:
+        return Played([layer.wait() for layer in self.layers], self.between, self.shown, self.challenges.wait())
 
 
 def play(
@@ -67,18 +74,12 @@ def play(
     seats = take_seats(problems, samples, lineup.reads, among=problems if among is None else among)
     with _checking_threads() as threads:
         player = _Player(session, seats, lineup, sampling=sampling, seed=seed, stream=stream, threads=threads)
-        played = player.sample()
-        sampled = time.perf_counter()
-        layers = [_attempts(layer, session) for layer in played.layers]
-        challenges = dict(zip(played.shown, _attempts(played.challenges, session), strict=True))
-        session.verify_wait_seconds += time.perf_counter() - sampled
+        sampled = player.sample()
+        started = time.perf_counter()
+        played = sampled.wait()
+        session.verify_wait_seconds += time.perf_counter() - started
     session.verifiers.check_error_share()
-    matches = [
-        _match(
-            number, seats, played, layers=layers, challenge=challenges.get(number), lineup=lineup, style=session.style
-        )
-        for number in range(len(seats.matches))
-    ]
+    matches = matches_of(played, seats, lineup, session.style)
     return [matches[i : i + samples] for i in range(0, len(matches), samples)]
 
 
@@ -113,17 +114,18 @@ class _Player:
         self.asker = Asker(session.prompts, lineup, sampling, seed=seed, stream=stream)
         self.reader = Reader(session, seats, lineup, max_tokens=sampling.max_summary_tokens)
 
-    def sample(self) -> _Played:
+    def sample(self) -> _Sampling:
         """Sample every stage of every match."""
-        drafts, lineup, engine = self.asker.drafts(self.seats.drafting), self.lineup, self.session.engine
+        lineup, engine = self.lineup, self.session.engine
         is_one_exchange = lineup.has_challenge and lineup.layers == 1
         if is_one_exchange and isinstance(engine, GrowingEngine) and engine.can_grow:
-            return self._sample_growing(engine, drafts)
+            return self._sample_growing(engine)
+        drafts = self.asker.drafts(self.seats.drafting)
         if is_one_exchange and lineup.doubt is None:
             ahead = ReadAhead(self.reader, self.asker, self.seats, threads=self.threads)
             layer = self._generate(drafts, ahead)
             shown, prompts = ahead.finish()
-            return _Played([layer], [], shown, self._generate(self.asker.challenges(self.seats.matches, prompts)))
+            return _Sampling([layer], [], shown, self._generate(self.asker.challenges(self.seats.matches, prompts)))
         layers, between = [self._generate(drafts)], list[list[tuple[Summary, ...]]]()
         for number in range(2, lineup.layers + 1):
             ended = dict(enumerate(layers[-1].completions))
@@ -139,37 +141,35 @@ class _Player:
         prompts = [self.asker.challenge_prompt(places[i][0], summaries) for i, summaries in enumerate(shown.values())]
         asked = self.asker.challenges(places, prompts)
         challenges = self._generate(asked) if shown else _Sampled(asked, [], [])
-        return _Played(layers, between, shown, challenges)
+        return _Sampling(layers, between, shown, challenges)
 
-    def _sample_growing(self, engine: GrowingEngine, drafts: Asked) -> _Played:
+    def _sample_growing(self, engine: GrowingEngine) -> _Sampling:
         """Let each challenge join the batch when the drafts on which it depends have ended."""
-        num_drafts = len(drafts.requests)
+        exchange = Exchange(self.reader, self.asker, self.seats, self.lineup, style=self.session.style)
         checks: dict[int, Future[Verdict]] = {}
-        joining = Joining(self.reader, self.asker, self.seats, is_challenged=self._is_challenged)
 
         def grow(index: int, completion: Completion) -> Iterable[Request]:
-            is_draft = index < num_drafts
-            problem = drafts.problems[index] if is_draft else joining.joined[index - num_drafts].problems[0]
-            checks[index] = self._check(problem, completion)
-            return joining.end(index, completion) if is_draft else ()
+            checks[index] = self._check(exchange.turns[index].problem, completion)
+            return [turn.request for turn in exchange.end(index, completion)]
 
         adapters = [*self.lineup.drafters, self.lineup.challenger]
         started = time.perf_counter()
-        completions = engine.grow([*drafts.requests, *joining.begin()], grow, adapters=adapters)
+        completions = engine.grow([turn.request for turn in exchange.begin()], grow, adapters=adapters)
         self.session.engine_seconds += time.perf_counter() - started
+        drafts, challenges = exchange.asked()
+        num_drafts = len(drafts.requests)
         later = {index - num_drafts: check for index, check in checks.items()}
-        return _Played(
+        return _Sampling(
             [self._sampled(drafts, completions[:num_drafts], checks)],
             [],
-            joining.shown,
-            self._sampled(joining.together(), completions[num_drafts:], later),
+            exchange.shown,
+            self._sampled(challenges, completions[num_drafts:], later),
         )
 
     def _is_challenged(self, match: int, ended: Mapping[int, Completion]) -> bool:
-        if not self.lineup.has_challenge or self.lineup.doubt is None:
-            return self.lineup.has_challenge
-        drafts = [ended[number] for number in self.reader.drafts_of(match)]
-        return confidence(drafts, self.lineup.doubt, self.session.style) < self.lineup.threshold
+        return is_challenged(
+            [ended[number] for number in self.reader.drafts_of(match)], self.lineup, self.session.style
+        )
 
     def _generate(self, asked: Asked, ahead: ReadAhead | None = None) -> _Sampled:
         checks: dict[int, Future[Verdict]] = {}
@@ -198,45 +198,3 @@ def _verify(session: Session, problem: Problem, completion: Completion) -> Verdi
     if len(verdicts) != 1:
         raise AgonError(f"the verifier returned {len(verdicts)} verdicts for 1 completion: mend the verifier")
     return verdicts[0]
-
-
-def _attempts(sampled: _Sampled, session: Session) -> list[Attempt]:
-    return [
-        Attempt(
-            role=sampled.asked.role,
-            adapter=completion.adapter,
-            prompt=prompt,
-            completion=completion,
-            verdict=verdict.result(),
-            format_score=format_score(completion.text, session.style, is_truncated=completion.is_truncated),
-        )
-        for prompt, completion, verdict in zip(
-            sampled.asked.prompts, sampled.completions, sampled.verdicts, strict=True
-        )
-    ]
-
-
-def _match(
-    number: int,
-    seats: Seats,
-    played: _Played,
-    *,
-    layers: Sequence[Sequence[Attempt]],
-    challenge: Attempt | None,
-    lineup: Lineup,
-    style: AnswerStyle,
-) -> Match:
-    problem, sample = seats.matches[number]
-    count = len(lineup.drafters)
-    own = slice(number * count, (number + 1) * count)
-    drafts = tuple(layers[-1][own])
-    return Match(
-        problem=problem,
-        sample=sample,
-        drafts=drafts,
-        summaries=played.shown.get(number, ()),
-        challenge=challenge,
-        chosen=chosen_draft([draft.completion for draft in drafts], lineup, style),
-        earlier=tuple(attempt for layer in layers[:-1] for attempt in layer[own]),
-        earlier_summaries=tuple(summary for shown in played.between for summary in shown[number]),
-    )

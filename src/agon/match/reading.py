@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agon.errors import DataError
-from agon.match.session import Session
+from agon.match.borders import Summarizer
 from agon.prompts.summary import NOTHING_READ
 from agon.records import Completion, Lineup, Problem, Reading, Summary
 
@@ -78,8 +78,8 @@ def _placebo_seats(matches: list[Place], partners: Mapping[str, Problem]) -> Sea
 class Reader:
     """What challengers are shown of drafts. Each draft is summarised once, however many read it."""
 
-    def __init__(self, session: Session, seats: Seats, lineup: Lineup, *, max_tokens: int) -> None:
-        self._session = session
+    def __init__(self, summarizer: Summarizer, seats: Seats, lineup: Lineup, *, max_tokens: int) -> None:
+        self._summarizer = summarizer
         self._seats = seats
         self._lineup = lineup
         self._max_tokens = max_tokens
@@ -110,7 +110,7 @@ class Reader:
         """Summarise a place's drafts, given by number."""
         problem, _ = self._seats.drafting[place]
         return tuple(
-            self._session.summarize(
+            self._summarizer.summarize(
                 problem, drafts[number], max_tokens=self._max_tokens, shows_answer=self._lineup.shows_answer
             )
             for number in self.drafts_of(place)

@@ -12,6 +12,7 @@ import torch
 
 from agon.config import RolloutSettings, Settings
 from agon.errors import ConfigError
+from agon.match.borders import Prompter
 from agon.match.engines import open_engine, start_host
 from agon.match.memory import RememberingEngine
 from agon.model.base import Base, load_base
@@ -20,7 +21,7 @@ from agon.model.pair import AdapterPair
 from agon.prompts.builder import PromptBuilder
 from agon.prompts.summary import summarize
 from agon.prompts.wordings import Aim
-from agon.records import AnswerStyle, Completion, Problem, Prompt, Summary
+from agon.records import AnswerStyle, Completion, Problem, Summary
 from agon.rollout.engine import Engine
 from agon.seeding import numpy_rng
 from agon.tasks.data import DroppedRow, Origin
@@ -39,18 +40,6 @@ class Checker(Verifier, Protocol):
 
     def check_error_share(self) -> None:
         """Raise VerifierError when too many checks failed by the checkers' own fault."""
-        ...
-
-
-class Prompter(Protocol):
-    """What `play` needs of the prompts."""
-
-    def draft(self, problem: Problem) -> Prompt:
-        """Return the plain prompt."""
-        ...
-
-    def challenge(self, problem: Problem, summaries: Sequence[Summary]) -> Prompt:
-        """Return the prompt that shows what the rivals left."""
         ...
 
 

@@ -20,6 +20,13 @@ def chosen_draft(drafts: Sequence[Completion], lineup: Lineup, style: AnswerStyl
     return majority(votes(drafts, style)) if lineup.vote or lineup.doubt is not None else 0
 
 
+def is_challenged(drafts: Sequence[Completion], lineup: Lineup, style: AnswerStyle) -> bool:
+    """Tell whether a match with these drafts has a challenge: always or never, or where its drafts are doubtful."""
+    if not lineup.has_challenge or lineup.doubt is None:
+        return lineup.has_challenge
+    return confidence(drafts, lineup.doubt, style) < lineup.threshold
+
+
 def confidence(drafts: Sequence[Completion], doubt: Doubt, style: AnswerStyle) -> float:
     """Return how sure the drafts are of the answer that would stand, as something that can be known without the right answer.
 

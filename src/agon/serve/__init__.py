@@ -1,0 +1,1 @@
+"""The OpenAI-compatible server of a pair, or of any two endpoints."""

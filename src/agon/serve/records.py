@@ -1,0 +1,106 @@
+"""What crosses the borders inside the server: a job goes in, events come out. Free of torch and of HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from agon.match.asking import Sampling
+from agon.match.borders import Prompter, Summarizer
+from agon.records import AnswerStyle, Completion, Lineup, Match, Problem, Role, Summary
+
+
+class Message(NamedTuple):
+    """One message of a conversation, as text."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`samples` matches of one problem to be played for a client.
+
+    `stop` ends the final completion before the first of these strings; `wants_text` asks for the text of the stages as it grows, else each
+    stage is told of when it ends. `can_check` says that a program can judge the answer. `before` is what was said before the problem: only
+    endpoints read it.
+    """
+
+    problem: Problem
+    can_check: bool
+    lineup: Lineup
+    sampling: Sampling
+    prompts: Prompter
+    summarizer: Summarizer
+    style: AnswerStyle
+    samples: int = 1
+    seed: int = 0
+    stop: tuple[str, ...] = ()
+    wants_text: bool = True
+    before: tuple[Message, ...] = ()
+
+
+class Ended(NamedTuple):
+    """A stage that has ended. Tokens are counted by whoever sampled; the completion of an endpoint has no token ids. Units: seconds."""
+
+    completion: Completion
+    num_prompt_tokens: int
+    num_completion_tokens: int
+    seconds: float
+
+
+class Piece(NamedTuple):
+    """What a stage has been given since its last piece. Texts add up to the completion's text; `ended` comes with the last.
+
+    Token ids and logprobs (nats) are those that the text was read from: they may run ahead of it by an unfinished character.
+    """
+
+    text: str
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    ended: Ended | None = None
+
+
+class Began(NamedTuple):
+    """A stage of match `sample` has been asked for. `adapter` None is the bare base."""
+
+    sample: int
+    role: Role
+    adapter: str | None
+
+
+class Grew(NamedTuple):
+    """A stage has more text. `is_final` tells the text that answers the client from a draft's."""
+
+    sample: int
+    role: Role
+    text: str
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    is_final: bool
+
+
+class StageEnded(NamedTuple):
+    """A stage has ended; the text of a final one that a stop string cut is cut."""
+
+    sample: int
+    role: Role
+    ended: Ended
+    is_final: bool
+
+
+class Crossed(NamedTuple):
+    """What passed from the drafts of match `sample` to its challenger."""
+
+    sample: int
+    summaries: tuple[Summary, ...]
+
+
+class Finished(NamedTuple):
+    """Match `sample` is over. Its verdicts say `NOT_CHECKED` where nobody knows the right answer."""
+
+    sample: int
+    match: Match
+
+
+Event = Began | Grew | StageEnded | Crossed | Finished
