@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from agon.ablation.cells import Cell, OnProgress, train_cells
 from agon.ablation.jobs import default_parallel
+from agon.comparison.report import write_compared
 from agon.config import Settings
 from agon.errors import ConfigError
 from agon.evaluation.evaluate import Subject, choose_direction, evaluate
@@ -16,7 +17,6 @@ from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.match.lineups import lineup_for
 from agon.recipe import settings_from
 from agon.records import Direction, Lineup
-from agon.report.write import write_report
 from agon.runs.evaluations import write_evaluation
 from agon.runs.manifest import folder_kind
 from agon.runs.parent import create_parent
@@ -69,11 +69,12 @@ def run_quickstart(
     settings: Settings,
     out: Path,
     *,
+    say: Callable[[str], None],
     resume: bool = False,
     on_progress: OnProgress | None = None,
     on_evaluation: OnEvaluation | None = None,
 ) -> QuickstartResult:
-    """Train the four cells, measure the seven rows on the test problems, and write the report.
+    """Train the four cells, measure the seven rows on the test problems, and write the report; why it compares nothing is told through `say`.
 
     Raises:
         RunError: the output folder is in use, holds something else, or cannot be written to.
@@ -84,7 +85,7 @@ def run_quickstart(
     train_cells(out, cells, num_parallel=min(len(cells), default_parallel()), on_progress=on_progress)
     by_label = _measure(settings, out, on_evaluation)
     report = out / "report.html"
-    write_report([out], report)
+    write_compared([out], report, say=say)
     return QuickstartResult([by_label[row.label] for row in ROWS], report)
 
 

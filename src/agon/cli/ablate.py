@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from argparse import Namespace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agon.cli.common import EXIT_INTERRUPTED, Subcommands, add_json, print_json, recipe_path, text
+from agon.cli.common import EXIT_INTERRUPTED, Subcommands, add_json, print_json, recipe_path, tell, text
 
 if TYPE_CHECKING:
     from agon.ablation.jobs import Failure
@@ -84,11 +83,10 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
     from agon.cli.comparison import print_comparison
     from agon.cli.matrix_table import print_plan
     from agon.cli.progress import MatrixProgress
-    from agon.cli.report import write_compared
 
     # What ends the matrix is loaded before it: hours later the installed files may be others.
-    for module in ("agon.comparison.compare", "agon.report.write"):
-        import_module(module)
+    from agon.comparison.report import write_compared
+
     if not options.json:
         print_plan(plan, None)
     with MatrixProgress() as progress:
@@ -106,7 +104,7 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
             return EXIT_INTERRUPTED
         progress.say("comparing")
         report = out / "report.html"
-        comparison = write_compared([out], report)
+        comparison = write_compared([out], report, say=tell)
     if comparison is not None and not options.json:
         print_comparison(comparison)
     return _tell_end(plan, out, report, failures, is_json=options.json)

@@ -71,6 +71,11 @@ def printable(line: str) -> str:
     return line.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def tell(note: str) -> None:
+    """Print a note on standard error, where it is in nobody's way."""
+    print(f"agon: {note}", file=sys.stderr)
+
+
 def add_json(parser: argparse.ArgumentParser) -> None:
     """Add `--json`."""
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")

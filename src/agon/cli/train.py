@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agon.cli.common import EXIT_INTERRUPTED, QUICKSTART, Subcommands, settings_of, text
+from agon.cli.common import EXIT_INTERRUPTED, QUICKSTART, Subcommands, settings_of, tell, text
 
 if TYPE_CHECKING:
     from agon.config import Settings
@@ -64,7 +64,12 @@ def _train_quickstart(options: Namespace, out: Path) -> int:
     progress = CellsProgress({cell.name: cell.settings.train.steps for cell in cells})
     with progress:
         result = run_quickstart(
-            settings, out, resume=options.resume, on_progress=progress.update, on_evaluation=progress.say_evaluation
+            settings,
+            out,
+            say=tell,
+            resume=options.resume,
+            on_progress=progress.update,
+            on_evaluation=progress.say_evaluation,
         )
     print_table(result.rows, seed=settings.train.seed)
     print(f"report: {result.report}")
