@@ -167,7 +167,12 @@ def bonus_effective_fraction(
 
 
 def _without_bonus(group: Group, weights: RewardWeights) -> Group:
-    rewards = tuple(plain_reward(attempt.is_correct, attempt.format_score, weights) for attempt in group.attempts)
+    # What the method took for right, which need not be the verdict.
+    rights = group.is_right or [attempt.is_correct for attempt in group.attempts]
+    rewards = tuple(
+        plain_reward(is_right, attempt.format_score, weights)
+        for is_right, attempt in zip(rights, group.attempts, strict=True)
+    )
     return replace(group, rewards=rewards)
 
 

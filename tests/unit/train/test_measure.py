@@ -63,6 +63,17 @@ def test_cooperative_groups_never_feel_a_bonus(make_match):
     assert _fraction("cooperative", groups) == 0.0
 
 
+def test_a_bonus_for_coins_is_compared_with_exchange_for_the_same_coins(make_match):
+    # Without a bonus the two are alike whatever the coins say; beside the true verdicts, all right, they would differ.
+    method, weights = method_named("random-reward"), replace(PAPER, conversion=0.0)
+    groups = [[replace(make_match("correct", "correct"), sample=sample) for sample in range(8)]]
+    view, own = replace(_view("random-reward"), weights=weights), TrainSettings()
+    stream = next(stream for stream in method.streams(groups, view) if stream.role == "challenger")
+    assert len(set(stream.groups[0].is_right)) == 2, "this seed's coins fall both ways"
+    earned = credit(stream, method, own).credit
+    assert bonus_effective_fraction(stream, earned, method, own=own, weights=weights) == 0.0
+
+
 def test_masking_truncated_challenges_is_not_taken_for_the_bonus(make_match):
     # one answer is cut off: masked on both sides of the comparison, it cannot tell the two methods apart
     cut_off = make_match("correct", "truncated", stop="length")
