@@ -11,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from agon.evaluation.solve import NOT_CHECKED
+from agon.match.unchecked import NOT_CHECKED
 from agon.records import Match
 
 # A table that is piped into a file must not be folded to 80 columns.

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agon.answers import extract_answer
 from agon.errors import ConfigError
 from agon.evaluation.load import Opened, sampling_for
 from agon.match.lineups import lineup_for, trained_protocol
 from agon.match.play import play
-from agon.match.session import Session
+from agon.match.unchecked import NOT_CHECKED, Unchecked
 from agon.methods.registry import method_named
-from agon.records import AnswerStyle, Completion, Direction, Match, Problem, Verdict
+from agon.records import Direction, Match
 from agon.tasks.typed import typed_problem
-
-NOT_CHECKED = "not checked: no right answer was given"
-
-
-class _Unchecked:
-    """Stands in for the verifiers where nobody knows the right answer: it reads answers and judges none."""
-
-    def verify(self, pairs: Sequence[tuple[Problem, Completion]], style: AnswerStyle) -> list[Verdict]:
-        answers = [extract_answer(completion.text, style) for _, completion in pairs]
-        return [Verdict("unparsed", 0.0, NOT_CHECKED, answer=answer) for answer in answers]
-
-    def check_error_share(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction | None, seed: int) -> Match:
@@ -44,7 +26,7 @@ def solve(opened: Opened, text: str, *, gold: str | None, direction: Direction |
     if direction is not None and not method.has_pair:
         raise ConfigError(f"--direction {direction} was asked for, but this run trained one adapter: leave it out")
     problem, can_check = typed_problem(opened.settings.task, text, gold)
-    session = opened.session if can_check else _unchecked(opened.session)
+    session = opened.session if can_check else replace(opened.session, verifiers=Unchecked())
     # A method that trains drafts alone is shown as the others are, with a second pass.
     trained = trained_protocol(method)
     protocol = "self-cascade" if trained == "single" else trained
@@ -72,7 +54,3 @@ def solved_json(match: Match) -> dict[str, Any]:
             for role, attempt in stages.items()
         },
     }
-
-
-def _unchecked(session: Session) -> Session:
-    return replace(session, verifiers=_Unchecked())
