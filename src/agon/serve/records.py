@@ -39,26 +39,40 @@ class Job:
     wants_text: bool = True
     before: tuple[Message, ...] = ()
 
+    def is_final(self, role: Role) -> bool:
+        """Tell whether a stage in that role is known, while it grows, to be the one that answers the client.
+
+        Of several drafts, or where only doubtful ones are challenged, that is known when the match is over.
+        """
+        return role == "challenger" or (not self.lineup.has_challenge and len(self.lineup.drafters) == 1)
+
 
 class Ended(NamedTuple):
-    """A stage that has ended. Tokens are counted by whoever sampled; the completion of an endpoint has no token ids. Units: seconds."""
+    """A stage that has ended. Tokens are counted by whoever sampled; the completion of an endpoint has no token ids. Units: seconds.
+
+    `is_estimated` marks counts that an endpoint did not give: words and signs stand in for its tokens.
+    """
 
     completion: Completion
     num_prompt_tokens: int
     num_completion_tokens: int
     seconds: float
+    is_estimated: bool = False
 
 
 class Piece(NamedTuple):
     """What a stage has been given since its last piece. Texts add up to the completion's text; `ended` comes with the last.
 
-    Token ids and logprobs (nats) are those that the text was read from: they may run ahead of it by an unfinished character.
+    Token ids and logprobs (nats) are those that the text was read from: they may run ahead of it by an unfinished character. Where the
+    job has stop strings and the stage is final, `token_ends` counts, for each token, the characters of the whole completion's text that
+    are finished with it. Without it a stop string takes or leaves the tokens of a piece together.
     """
 
     text: str
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
     ended: Ended | None = None
+    token_ends: tuple[int, ...] = ()
 
 
 class Began(NamedTuple):
