@@ -29,6 +29,10 @@ class Waiting:
             self._missing[match].remove(number)
         return [match for match in self._readers[number] if not self._missing[match]]
 
+    def is_waiting(self, match: int) -> bool:
+        """Tell whether a match's challenge still waits for a draft."""
+        return bool(self._missing[match])
+
 
 class ReadAhead:
     """Makes each challenge's prompt as soon as the drafts that it reads have ended, so that the engine does not wait for it."""

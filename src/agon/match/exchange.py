@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from agon.match.ahead import Waiting
@@ -40,6 +40,7 @@ class Exchange:
         self._lineup = lineup
         self._style: AnswerStyle = style
         self._ended: dict[int, Completion] = {}
+        self._challenges: dict[int, int] = {}
         self._waiting = Waiting(reader, num_matches=len(seats.matches))
         self._num_drafts = 0
         self.turns: list[Turn] = []
@@ -64,6 +65,25 @@ class Exchange:
             _stage("challenger", self.turns[self._num_drafts :]),
         )
 
+    def is_over(self, match: int) -> bool:
+        """Tell whether all turns of a match have ended, and none is to come."""
+        return not self._waiting.is_waiting(match) and all(number in self._ended for number in self.turns_of(match))
+
+    def turns_of(self, match: int) -> list[int]:
+        """Return the numbers of a match's turns asked for so far: its drafts, then its challenge."""
+        drafts, challenges = self._own(match)
+        return drafts + challenges
+
+    def match(self, number: int, verdicts: Mapping[int, Verdict]) -> Match:
+        """Return a match that is over, while others may not be, given the verdicts of its turns by number."""
+        drafts, challenges = self._own(number)
+        shown = {0: self.shown[number]} if number in self.shown else {}
+        played = Played(
+            [self._judged("drafter", drafts, verdicts)], [], shown, self._judged("challenger", challenges, verdicts)
+        )
+        (match,) = matches_of(played, Seats([self._seats.matches[number]], [], []), self._lineup, self._style)
+        return match
+
     def matches(self, completions: Sequence[Completion], verdicts: Sequence[Verdict]) -> list[Match]:
         """Return the matches, given the completion and the verdict of every turn in order."""
         drafts, challenges = self.asked()
@@ -84,8 +104,19 @@ class Exchange:
                 self.shown[match] = self._reader.for_challenge(match, self._ended)
                 place = self._seats.matches[match]
                 prompt = self._asker.challenge_prompt(place[0], self.shown[match])
+                self._challenges[match] = len(self.turns)
                 added += self._add(self._asker.challenges([place], [prompt]), [match])
         return added
+
+    def _own(self, match: int) -> tuple[list[int], list[int]]:
+        return list(self._reader.drafts_of(match)), [self._challenges[match]] if match in self._challenges else []
+
+    def _judged(self, role: Role, numbers: Sequence[int], verdicts: Mapping[int, Verdict]) -> Stage:
+        return Stage(
+            _stage(role, [self.turns[number] for number in numbers]),
+            [self._ended[number] for number in numbers],
+            [verdicts[number] for number in numbers],
+        )
 
     def _add(self, asked: Asked, places: Sequence[int]) -> list[Turn]:
         added = [

@@ -81,3 +81,25 @@ def test_a_draft_that_nobody_doubts_is_not_challenged(make_session):
     (match,) = exchange.matches([completion], [Verdict("correct", 1.0)])
     assert match.challenge is None
     assert match.final is match.draft
+
+
+@pytest.mark.parametrize("protocol", ["cascade", "moa", "single", "selective"])
+def test_a_match_can_be_had_as_soon_as_it_is_over(make_session, protocol):
+    lineup = lineup_for(protocol, **({"threshold": -1.0} if protocol == "selective" else {}))
+    session, engine = make_session(_script)
+    (expected,) = play(session, [ONE], lineup, samples=2, sampling=SAMPLING, seed=5, stream=("test",))
+    exchange = _exchange(session, lineup, samples=2, seed=5)
+    waiting = [number for number, turn in enumerate(exchange.begin()) if turn.place == 1]
+    verdicts = {}
+    while waiting:
+        assert not exchange.is_over(1)
+        number = waiting.pop(0)
+        turn = exchange.turns[number]
+        (completion,) = engine.generate([turn.request])
+        (verdicts[number],) = session.verifiers.verify([(turn.problem, completion)], session.style)
+        before = len(exchange.turns)
+        waiting += range(before, before + len(exchange.end(number, completion)))
+    assert exchange.is_over(1)
+    assert not exchange.is_over(0)
+    assert sorted(verdicts) == exchange.turns_of(1)
+    assert exchange.match(1, verdicts) == expected[1]
