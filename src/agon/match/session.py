@@ -119,7 +119,7 @@ def open_session(settings: Settings, *, problems: Sequence[Problem] = (), checkp
     """
     base = load_base(settings.model)
     limit_threads(base)
-    prompts = _prompt_builder(settings, base)
+    prompts = prompt_builder(settings, base.tokenizer)
     probes = _probe_prompts(prompts, problems, settings.train.seed)
     host = start_host(settings, base)
     # What a checkpoint will fill needs no calibrated noise first.
@@ -144,10 +144,26 @@ def open_base_session(settings: Settings) -> Session:
     limit_threads(base)
     return Session(
         engine=open_engine(settings.rollout, base, start_host(settings, base)),
-        prompts=_prompt_builder(settings, base),
+        prompts=prompt_builder(settings, base.tokenizer),
         verifiers=open_verifiers(settings.verifier),
         style=settings.task.answer_style,
         tokenizer=base.tokenizer,
+    )
+
+
+def prompt_builder(settings: Settings, tokenizer: Any) -> PromptBuilder:
+    """Return what writes the prompts of a run.
+
+    Raises:
+        ConfigError: the wording is unknown, or the chat template has no thinking switch where one is set.
+    """
+    target = settings.reward.length_target
+    return PromptBuilder(
+        tokenizer,
+        wording=settings.task.wording,
+        style=settings.task.answer_style,
+        enable_thinking=settings.model.enable_thinking,
+        aim=None if target is None else Aim(target, is_limit=settings.train.method == "lcpo-max"),
     )
 
 
@@ -195,17 +211,6 @@ def fit_problems(
         )
     limit = min(max_prompt_tokens, room)
     return drop_long(problems, lambda problem: len(session.prompts.draft(problem).token_ids), limit, origins=origins)
-
-
-def _prompt_builder(settings: Settings, base: Base) -> PromptBuilder:
-    target = settings.reward.length_target
-    return PromptBuilder(
-        base.tokenizer,
-        wording=settings.task.wording,
-        style=settings.task.answer_style,
-        enable_thinking=settings.model.enable_thinking,
-        aim=None if target is None else Aim(target, is_limit=settings.train.method == "lcpo-max"),
-    )
 
 
 def _probe_prompts(prompts: PromptBuilder, problems: Sequence[Problem], seed: int) -> list[tuple[int, ...]] | None:

@@ -31,10 +31,11 @@ _INCIDENTAL_KEYS = frozenset(
     {"_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache", "attn_implementation"}
 )
 # Where composite models keep their text part, and where a text model looks for it.
-_TEXT_PART_KEYS = {
+TEXT_PART_KEYS = {
     r"^(model\.language_model|language_model\.model)\.": "model.",
     r"^language_model\.lm_head\.": "lm_head.",
 }
+"""How the names of a composite model's text weights become those of the text model alone: pattern and replacement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,12 @@ def load_base(settings: ModelSettings) -> Base:
     if device.type == "cpu":
         keep_freed_memory()
     folder = find_model_folder(settings.base, settings.revision)
-    config = _load_config(folder, settings)
+    config = load_config(folder, settings)
     dtype = _dtype(settings.dtype, device)
     model = _load_weights(folder, config, settings, dtype).to(device)
-    tokenizer = _load_tokenizer(folder, settings)
-    identity = BaseIdentity(name=settings.base, sha256=_hash_folder(folder))
-    return wrap_model(model, tokenizer, identity=identity, config_stop_ids=_generation_stop_ids(folder))
+    tokenizer = load_tokenizer(folder, settings)
+    identity = identify(folder, settings.base)
+    return wrap_model(model, tokenizer, identity=identity, config_stop_ids=generation_stop_ids(folder))
 
 
 def wrap_model(model: Any, tokenizer: Any, *, identity: BaseIdentity, config_stop_ids: tuple[int, ...] = ()) -> Base:
@@ -100,7 +101,7 @@ def wrap_model(model: Any, tokenizer: Any, *, identity: BaseIdentity, config_sto
     """
     model.requires_grad_(False).eval()
     config = model.config.get_text_config()
-    stop_ids = tuple(sorted({*config_stop_ids, *_ids(config.eos_token_id), *_tokenizer_stop_ids(tokenizer)}))
+    stop_ids = all_stop_ids(config, tokenizer, config_stop_ids)
     if not stop_ids:
         raise ModelError(f"{identity.name} names no end token: set eos_token_id in its generation_config.json")
     rows = model.get_input_embeddings().weight.shape[0]
@@ -120,6 +121,16 @@ def wrap_model(model: Any, tokenizer: Any, *, identity: BaseIdentity, config_sto
         device=parameter.device,
         dtype=parameter.dtype,
     )
+
+
+def identify(folder: Path, name: str) -> BaseIdentity:
+    """Hash the configuration and the weights of the base in a folder."""
+    return BaseIdentity(name=name, sha256=_hash_folder(folder))
+
+
+def all_stop_ids(config: Any, tokenizer: Any, config_stop_ids: tuple[int, ...]) -> tuple[int, ...]:
+    """Return every token that ends a completion: those of both configurations, and the turn ends that the tokenizer knows."""
+    return tuple(sorted({*config_stop_ids, *_ids(config.eos_token_id), *_tokenizer_stop_ids(tokenizer)}))
 
 
 def hash_parameters(model: nn.Module) -> str:
@@ -152,7 +163,12 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
 
 
-def _load_config(folder: Path, settings: ModelSettings) -> Any:
+def load_config(folder: Path, settings: ModelSettings) -> Any:
+    """Read the configuration of a model folder, whole where the model is a composite one.
+
+    Raises:
+        ModelError: it cannot be used, or needs Python code that it brings and that may not run.
+    """
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=settings.trust_remote_code)
     except (ValueError, KeyError, OSError) as error:
@@ -174,7 +190,7 @@ def _load_weights(folder: Path, config: Any, settings: ModelSettings, dtype: tor
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             config=text_config,
-            key_mapping=None if text_config is config else _TEXT_PART_KEYS,
+            key_mapping=None if text_config is config else TEXT_PART_KEYS,
             dtype=dtype,
             use_safetensors=True,
             trust_remote_code=settings.trust_remote_code,
@@ -197,14 +213,24 @@ def _load_weights(folder: Path, config: Any, settings: ModelSettings, dtype: tor
     return model
 
 
-def _load_tokenizer(folder: Path, settings: ModelSettings) -> Any:
+def load_tokenizer(folder: Path, settings: ModelSettings) -> Any:
+    """Load the tokenizer of a model folder.
+
+    Raises:
+        ModelError: there is none that can be used.
+    """
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=settings.trust_remote_code)
     except Exception as error:
         raise ModelError(f"{settings.base}: its tokenizer cannot be loaded ({_first_line(error)})") from None
 
 
-def _generation_stop_ids(folder: Path) -> tuple[int, ...]:
+def generation_stop_ids(folder: Path) -> tuple[int, ...]:
+    """Return the end tokens that a folder's generation_config.json names.
+
+    Raises:
+        ModelError: the file is damaged.
+    """
     path = folder / "generation_config.json"
     if not path.is_file():
         return ()

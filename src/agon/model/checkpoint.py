@@ -65,7 +65,7 @@ def load_checkpoint(folder: Path, pair: AdapterPair) -> TrainingState:
         RunError: a file is missing or damaged, or the checkpoint has another format.
         ModelError: an adapter does not fit the pair or its base.
     """
-    state = _read_state(folder)
+    state = read_state(folder)
     load_adapters(pair, folder)
     for name in state.get("versions", {}):
         if name not in ADAPTERS:
@@ -90,11 +90,12 @@ def load_adapters(pair: AdapterPair, folder: Path) -> None:
         pair.load(name, folder / name)
 
 
-def _optimizer_file(folder: Path, name: str) -> Path:
-    return folder / f"optimizer-{name}.safetensors"
+def read_state(folder: Path) -> dict[str, Any]:
+    """Return what state.json of a checkpoint says: its base, each adapter's optimiser steps, and the run's progress.
 
-
-def _read_state(folder: Path) -> dict[str, Any]:
+    Raises:
+        RunError: it is missing, damaged, or of another format.
+    """
     path = folder / _STATE_FILE
     try:
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -105,3 +106,7 @@ def _read_state(folder: Path) -> dict[str, Any]:
     if version != _FORMAT:
         raise RunError(f"{path} has format {version}, this agon reads {_FORMAT}: resume with the agon that wrote it")
     return state
+
+
+def _optimizer_file(folder: Path, name: str) -> Path:
+    return folder / f"optimizer-{name}.safetensors"
