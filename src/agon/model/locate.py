@@ -17,11 +17,11 @@ from huggingface_hub.errors import (
 
 from agon.errors import ModelError
 
-_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py"]
+_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py", "LICENSE*", "NOTICE*", "README.md"]
 
 
-def find_model_folder(base: str, revision: str | None = None) -> Path:
-    """Return the local folder of a base model, fetching a Hub model first where there is a network.
+def find_model_folder(base: str, revision: str | None = None, *, local_only: bool = False) -> Path:
+    """Return the local folder of a base model, fetching a Hub model first where there is a network, unless `local_only`.
 
     Raises:
         ModelError: nothing usable is there; the message says what would help.
@@ -35,7 +35,7 @@ def find_model_folder(base: str, revision: str | None = None) -> Path:
         raise ModelError(f"model.base {base!r} is a file: give the folder that holds config.json and *.safetensors")
     if base.startswith(("/", ".", "~")) or base.count("/") > 1:
         raise ModelError(f"model.base {base!r} does not exist: give an existing model folder, a Hub name or quickstart")
-    return _checked(_fetch(base, revision), base)
+    return _checked(_fetch(base, revision, local_only), base)
 
 
 def _embedded_folder() -> Path:
@@ -45,9 +45,11 @@ def _embedded_folder() -> Path:
     return path
 
 
-def _fetch(base: str, revision: str | None) -> Path:
+def _fetch(base: str, revision: str | None, local_only: bool) -> Path:
     try:
-        return Path(snapshot_download(base, revision=revision, allow_patterns=_WANTED))
+        return Path(
+            snapshot_download(base, revision=revision, allow_patterns=_WANTED, local_files_only=local_only),
+        )
     except GatedRepoError:
         raise ModelError(
             f"Hub model {base!r} is gated: accept its licence on its page, then log in with `hf auth login`"
