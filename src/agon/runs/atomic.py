@@ -20,8 +20,8 @@ MARKER = "complete.json"
 
 _TEMPORARY = ".agon-tmp-"
 _REMEDIES = {
-    errno.ENOSPC: "the disk is full: free some space, then continue with --resume",
-    errno.EDQUOT: "the disk quota is used up: free some space, then continue with --resume",
+    errno.ENOSPC: "the disk is full: free some space, then try again (a training: with --resume)",
+    errno.EDQUOT: "the disk quota is used up: free some space, then try again (a training: with --resume)",
     errno.EACCES: "permission denied: give a folder you may write to",
     errno.EPERM: "not permitted: give a folder you may write to",
     errno.EROFS: "the file system is read-only: give a folder you may write to",
@@ -92,11 +92,12 @@ def atomic_write_text(path: Path, text: str) -> None:
 
 
 @contextmanager
-def atomic_directory(path: Path, *, says: Mapping[str, Any] | None = None) -> Generator[Path]:
+def atomic_directory(path: Path, *, says: Mapping[str, Any] | None = None, has_marker: bool = True) -> Generator[Path]:
     """Give a temporary folder to fill, which takes its place under `path` only when the block ends well.
 
     Every file is flushed to the disk, the marker with sizes and hashes (and `says`, plain JSON values) is written last, then the
-    folder is renamed. A folder that is already there is replaced. When the block raises, nothing is left behind.
+    folder is renamed. A folder that is already there is replaced. When the block raises, nothing is left behind. Without `has_marker`
+    the folder is left as it was filled, for readers that know nothing of markers.
 
     Raises:
         RunError: the place cannot be written to.
@@ -107,7 +108,7 @@ def atomic_directory(path: Path, *, says: Mapping[str, Any] | None = None) -> Ge
         temporary.mkdir()
         try:
             yield temporary
-            _seal(temporary, says or {})
+            _seal(temporary, says or {} if has_marker else None)
             _put_in_place(temporary, path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -157,13 +158,14 @@ def _temporary_beside(path: Path) -> Path:
     return path.with_name(f".{path.name}{_TEMPORARY}{secrets.token_hex(4)}")
 
 
-def _seal(folder: Path, says: Mapping[str, Any]) -> None:
+def _seal(folder: Path, says: Mapping[str, Any] | None) -> None:
     for file in folder.rglob("*"):
         if file.is_file():
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
-    content = {"format_version": 1, **says, "files": file_hashes(folder)}
-    atomic_write_text(folder / MARKER, json.dumps(content, indent=1))
+    if says is not None:
+        content = {"format_version": 1, **says, "files": file_hashes(folder)}
+        atomic_write_text(folder / MARKER, json.dumps(content, indent=1))
     for inner in (folder, *(entry for entry in folder.rglob("*") if entry.is_dir())):
         sync_folder(inner)
 

@@ -56,7 +56,7 @@ def test_a_path_through_a_file_is_one_line_that_names_it(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 def test_a_full_disk_says_so_and_how_to_go_on():
     # Linux's /dev/full refuses every write with ENOSPC.
-    with pytest.raises(RunError, match="the disk is full: free some space, then continue with --resume"):
+    with pytest.raises(RunError, match="the disk is full: free some space, then try again"):
         atomic_write_text(Path("/dev/full"), "x" * 100_000)
 
 
@@ -73,6 +73,13 @@ def test_a_folder_appears_whole_with_size_and_hash_of_every_file(tmp_path):
         "s.json": {"bytes": 0, "sha256": sha256(b"").hexdigest()},
     }
     assert names(path.parent) == ["step-000001"]
+
+
+def test_a_folder_without_a_marker_holds_what_was_put_there_and_nothing_else(tmp_path):
+    with atomic_directory(tmp_path / "out", has_marker=False) as folder:
+        (folder / "w").write_text("x")
+    assert names(tmp_path / "out") == ["w"]
+    assert names(tmp_path) == ["out"]
 
 
 def test_a_failed_folder_leaves_what_was_there_before(tmp_path):
