@@ -1,0 +1,130 @@
+"""`POST /v1/chat/completions`: what a job is told as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agon.serve.logprobs import TokenTexts, chat_logprobs
+from agon.serve.order import Order, chat_order
+from agon.serve.records import Began, Crossed, Event, Finished, Grew, StageEnded
+from agon.serve.schema import read_chat
+from agon.serve.service import Service
+from agon.serve.tally import Played, Tally, crossed_of, numbers_of
+
+_HEADING = "What the challenger read of this draft:"
+
+
+class ChatWire:
+    """Reads chats and answers them."""
+
+    async def order(self, tree: Mapping[str, Any], service: Service) -> Order:
+        """Read a request.
+
+        Raises:
+            RequestError: it cannot be played.
+        """
+        return await chat_order(read_chat(tree), service.offer, service.room)
+
+    def telling(self, order: Order, service: Service) -> ChatTelling:
+        """Return how its job is to be told."""
+        return ChatTelling(order, service)
+
+
+class ChatTelling:
+    """Tells of one job.
+
+    The draft stands where clients look for what a model thought: `reasoning_content`, and `reasoning` for those that know it by its newer
+    name.
+    """
+
+    def __init__(self, order: Order, service: Service) -> None:
+        self._order = order
+        self._texts: list[TokenTexts] | None = None
+        vocabulary = service.offer.vocabulary
+        if order.wants_logprobs and vocabulary is not None:
+            self._texts = [TokenTexts(vocabulary) for _ in range(order.job.samples)]
+
+    def answer(self, tally: Tally) -> dict[str, Any]:
+        """Return the whole answer."""
+        choices = [self._choice(number, played) for number, played in enumerate(tally.played)]
+        return {
+            **self._head("chat.completion"),
+            "choices": choices,
+            "usage": tally.usage(),
+            "agon": [tally.details(number) for number in range(len(choices))],
+        }
+
+    def opening(self) -> list[dict[str, Any]]:
+        """Return the chunks that say who speaks."""
+        delta = {"role": "assistant", "content": ""}
+        return [self._chunk(choice, delta) for choice in range(self._order.job.samples)]
+
+    def chunks(self, event: Event, tally: Tally) -> list[dict[str, Any]]:
+        """Return the chunks that tell of an event."""
+        match event:
+            case Grew():
+                return self._grown(event)
+            case Finished(sample):
+                return [self._finished(sample, tally)]
+            case _ if not self._order.wants_draft:
+                return []
+            case Began(sample, role, adapter):
+                return [self._stage(sample, "stage_started", {"role": role, "adapter": adapter})]
+            case Crossed(sample, summaries):
+                return [self._stage(sample, "crossed", crossed_of(summaries))]
+            case StageEnded(sample, role):
+                return [self._stage(sample, "stage_ended", {"role": role, **numbers_of(event)})]
+
+    def closing(self, tally: Tally) -> list[dict[str, Any]]:
+        """Return the account of tokens, if it was asked for."""
+        if not self._order.wants_usage:
+            return []
+        return [{**self._head("chat.completion.chunk"), "choices": [], "usage": tally.usage()}]
+
+    def _grown(self, event: Grew) -> list[dict[str, Any]]:
+        if not event.is_final:
+            text = {"reasoning_content": event.text, "reasoning": event.text}
+            return [self._chunk(event.sample, text)] if self._order.wants_draft and event.text else []
+        logprobs = None
+        if self._texts is not None:
+            logprobs = chat_logprobs(self._texts[event.sample].add(event.token_ids), event.logprobs)
+        elif not event.text:
+            return []
+        return [self._chunk(event.sample, {"content": event.text}, logprobs=logprobs)]
+
+    def _finished(self, sample: int, tally: Tally) -> dict[str, Any]:
+        reason = tally.played[sample].final.ended.completion.stop_reason
+        told = {"choice": sample, "event": "finished", "seed": self._order.job.seed, **tally.outcome(sample)}
+        return {**self._chunk(sample, {}, finish_reason=reason), "agon": told}
+
+    def _stage(self, sample: int, event: str, told: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._chunk(sample, {}), "agon": {"choice": sample, "event": event, **told}}
+
+    def _choice(self, number: int, played: Played) -> dict[str, Any]:
+        completion = played.final.ended.completion
+        message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
+        if self._order.wants_draft and len(played.stages) > 1:
+            thought = "\n\n".join(part for part in (played.draft_text, f"{_HEADING}\n{played.summary}") if part)
+            message |= {"reasoning_content": thought, "reasoning": thought}
+        logprobs = None
+        if self._texts is not None:
+            texts = self._texts[number].all_of(completion.token_ids, completion.text)
+            logprobs = chat_logprobs(texts, completion.logprobs)
+        return {"index": number, "message": message, "logprobs": logprobs, "finish_reason": completion.stop_reason}
+
+    def _chunk(
+        self,
+        choice: int,
+        delta: Mapping[str, Any],
+        *,
+        finish_reason: str | None = None,
+        logprobs: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        told = {"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
+        usage = {"usage": None} if self._order.wants_usage else {}
+        return {**self._head("chat.completion.chunk"), "choices": [told], **usage}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        order = self._order
+        return {"id": order.id, "object": kind, "created": order.created, "model": order.model}

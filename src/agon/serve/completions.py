@@ -1,0 +1,113 @@
+"""`POST /v1/completions`: what a job is told as."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agon.serve.logprobs import TokenTexts, completion_logprobs
+from agon.serve.order import Order, completion_order
+from agon.serve.records import Began, Crossed, Event, Finished, Grew, StageEnded
+from agon.serve.schema import read_completion
+from agon.serve.service import Service
+from agon.serve.tally import Tally, crossed_of, numbers_of
+
+
+class CompletionWire:
+    """Reads completions and answers them."""
+
+    async def order(self, tree: Mapping[str, Any], service: Service) -> Order:
+        """Read a request.
+
+        Raises:
+            RequestError: it cannot be played.
+        """
+        return await completion_order(read_completion(tree), service.offer, service.room)
+
+    def telling(self, order: Order, service: Service) -> CompletionTelling:
+        """Return how its job is to be told."""
+        return CompletionTelling(order, service)
+
+
+class CompletionTelling:
+    """Tells of one job. OpenAI's shape has no place for a draft: it stands in our own part alone."""
+
+    def __init__(self, order: Order, service: Service) -> None:
+        self._order = order
+        self._texts: list[TokenTexts] | None = None
+        self._lengths = [0] * order.job.samples
+        vocabulary = service.offer.vocabulary
+        if order.wants_logprobs and vocabulary is not None:
+            self._texts = [TokenTexts(vocabulary) for _ in range(order.job.samples)]
+
+    def answer(self, tally: Tally) -> dict[str, Any]:
+        """Return the whole answer."""
+        choices: list[dict[str, Any]] = []
+        for number, played in enumerate(tally.played):
+            completion = played.final.ended.completion
+            logprobs = None
+            if self._texts is not None:
+                texts = self._texts[number].all_of(completion.token_ids, completion.text)
+                logprobs = completion_logprobs(texts, completion.logprobs, offset=0)
+            choices.append(_choice(number, completion.text, completion.stop_reason, logprobs))
+        told = [tally.details(number) for number in range(len(choices))]
+        return {**self._head(), "choices": choices, "usage": tally.usage(), "agon": told}
+
+    def opening(self) -> list[dict[str, Any]]:
+        """Return nothing: the first text begins the stream."""
+        return []
+
+    def chunks(self, event: Event, tally: Tally) -> list[dict[str, Any]]:
+        """Return the chunks that tell of an event."""
+        match event:
+            case Grew(is_final=True):
+                return self._grown(event)
+            case Finished(sample):
+                reason = tally.played[sample].final.ended.completion.stop_reason
+                told = {"event": "finished", "seed": self._order.job.seed, **tally.outcome(sample)}
+                return [self._chunk(sample, finish_reason=reason, told=told)]
+            case _ if not self._order.wants_draft:
+                return []
+            case Grew(sample, role, text):
+                return [self._chunk(sample, told={"event": "grew", "role": role, "text": text})] if text else []
+            case Began(sample, role, adapter):
+                return [self._chunk(sample, told={"event": "stage_started", "role": role, "adapter": adapter})]
+            case Crossed(sample, summaries):
+                return [self._chunk(sample, told={"event": "crossed", **crossed_of(summaries)})]
+            case StageEnded(sample, role):
+                return [self._chunk(sample, told={"event": "stage_ended", "role": role, **numbers_of(event)})]
+
+    def closing(self, tally: Tally) -> list[dict[str, Any]]:
+        """Return the account of tokens, if it was asked for."""
+        return [{**self._head(), "choices": [], "usage": tally.usage()}] if self._order.wants_usage else []
+
+    def _grown(self, event: Grew) -> list[dict[str, Any]]:
+        logprobs = None
+        if self._texts is not None:
+            texts = self._texts[event.sample].add(event.token_ids)
+            logprobs = completion_logprobs(texts, event.logprobs, offset=self._lengths[event.sample])
+            self._lengths[event.sample] += sum(map(len, texts))
+        elif not event.text:
+            return []
+        return [self._chunk(event.sample, event.text, logprobs=logprobs)]
+
+    def _chunk(
+        self,
+        number: int,
+        text: str = "",
+        *,
+        finish_reason: str | None = None,
+        logprobs: Mapping[str, Any] | None = None,
+        told: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        usage = {"usage": None} if self._order.wants_usage else {}
+        ours = {} if told is None else {"agon": {"choice": number, **told}}
+        return {**self._head(), "choices": [_choice(number, text, finish_reason, logprobs)], **usage, **ours}
+
+    def _head(self) -> dict[str, Any]:
+        order = self._order
+        return {"id": order.id, "object": "text_completion", "created": order.created, "model": order.model}
+
+
+def _choice(number: int, text: str, finish_reason: str | None, logprobs: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}

@@ -1,0 +1,109 @@
+"""What stands before every route: one line of log a request, its metrics, and errors in OpenAI's shape."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from agon.errors import AgonError
+from agon.serve.asgi import App, ClientGone, Message, Receive, Scope, Send, send_json
+from agon.serve.errors import request_error_of
+from agon.serve.metrics import Metrics
+
+LOGGER = logging.getLogger("agon.serve")
+
+CLIENT_LEFT = 499
+_MOST_SHOWN = 100
+
+
+@dataclass(slots=True)
+class Entry:
+    """What is noted of a request. It has no text of a client's but its path. `client` is for whom the queue keeps turns."""
+
+    client: str
+    started: float
+    route: str = "other"
+    model: str = ""
+    status: int = 0
+    code: str = ""
+    num_prompt_tokens: int = 0
+    num_completion_tokens: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Time since the request came."""
+        return time.perf_counter() - self.started
+
+
+class Front:
+    """Notes every request and answers every error, expected or not: nobody is shown a trace."""
+
+    def __init__(self, app: App, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        peer = scope.get("client")
+        entry = Entry(client=peer[0] if peer else "", started=time.perf_counter())
+        scope["agon"] = entry
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                entry.status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except ClientGone:
+            entry.code = "client_left"
+        except asyncio.CancelledError:
+            entry.code = "cancelled"
+            raise
+        except Exception as error:
+            await self._answer(error, entry, noted)
+        finally:
+            self._note(scope, entry)
+
+    async def _answer(self, error: Exception, entry: Entry, send: Send) -> None:
+        told = request_error_of(error)
+        entry.code = told.code or ""
+        if not isinstance(error, AgonError):
+            log_mistake(error)
+        if entry.status == 0:
+            await send_json(send, told.status, told.to_json(), told.headers)
+
+    def _note(self, scope: Scope, entry: Entry) -> None:
+        status = CLIENT_LEFT if entry.code == "client_left" or entry.status == 0 else entry.status
+        seconds = entry.seconds
+        self._metrics.requests.labels(entry.route, entry.model, status).inc()
+        self._metrics.request_seconds.labels(entry.route).observe(seconds)
+        if status >= 500 or (entry.code and status < 400):
+            self._metrics.errors.labels(entry.code or "error").inc()
+        if LOGGER.isEnabledFor(logging.INFO):
+            # Quoted, so that a path cannot write a line of its own; without its query, in which somebody may have put a key.
+            path = quote(scope["path"][:_MOST_SHOWN], safe="/:@!$&'()*+,;=")
+            LOGGER.info(
+                "%s %s %d %s model=%s tokens=%d+%d %.3fs",
+                scope["method"],
+                path,
+                status,
+                entry.code or "-",
+                entry.model or "-",
+                entry.num_prompt_tokens,
+                entry.num_completion_tokens,
+                seconds,
+            )
+
+
+def log_mistake(error: Exception) -> None:
+    """Log where a mistake of our own happened. Its message is left out: it may quote what a client sent."""
+    frames = "".join(traceback.format_tb(error.__traceback__))
+    LOGGER.error("a mistake in the server: %s\n%s", type(error).__name__, frames)

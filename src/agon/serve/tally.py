@@ -1,0 +1,139 @@
+"""What has come of a job so far, match by match, and how it is told to clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from agon.records import Match, Summary, Verdict
+from agon.serve.models import direction_of
+from agon.serve.order import Order
+from agon.serve.records import Crossed, Event, Finished, StageEnded
+
+
+@dataclass(slots=True)
+class Played:
+    """One match of a job as far as it has come."""
+
+    stages: list[StageEnded] = field(default_factory=list[StageEnded])
+    summaries: tuple[Summary, ...] = ()
+    match: Match | None = None
+
+    @property
+    def final(self) -> StageEnded:
+        """The stage that answers the client: the last one."""
+        return self.stages[-1]
+
+    @property
+    def summary(self) -> str | None:
+        """What crossed from the drafts to the challenger; None if nothing did."""
+        return "\n\n".join(summary.text for summary in self.summaries) if self.summaries else None
+
+    @property
+    def draft_text(self) -> str:
+        """What the drafters wrote before the challenge; nothing where the draft is the answer."""
+        return "\n\n".join(stage.ended.completion.text for stage in self.stages[:-1])
+
+
+class Tally:
+    """Adds up the events of a job."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.played = [Played() for _ in range(order.job.samples)]
+
+    def take(self, event: Event) -> None:
+        """Take note of an event."""
+        match event:
+            case StageEnded():
+                self.played[event.sample].stages.append(event)
+            case Crossed():
+                self.played[event.sample].summaries = event.summaries
+            case Finished():
+                self.played[event.sample].match = event.match
+            case _:
+                pass
+
+    @property
+    def num_tokens(self) -> tuple[int, int]:
+        """Prompt tokens and sampled tokens of every stage that has ended."""
+        ended = [stage.ended for played in self.played for stage in played.stages]
+        return sum(one.num_prompt_tokens for one in ended), sum(one.num_completion_tokens for one in ended)
+
+    def usage(self) -> dict[str, Any]:
+        """Return OpenAI's account of tokens, over every stage of every choice, and beside it ours, stage by stage."""
+        num_prompt, num_completion = self.num_tokens
+        hidden = sum(
+            stage.ended.num_completion_tokens for played in self.played for stage in played.stages if not stage.is_final
+        )
+        return {
+            "prompt_tokens": num_prompt,
+            "completion_tokens": num_completion,
+            "total_tokens": num_prompt + num_completion,
+            "completion_tokens_details": {"reasoning_tokens": hidden},
+            "stages": [
+                {
+                    "choice": choice,
+                    "role": stage.role,
+                    "adapter": stage.ended.completion.adapter,
+                    "prompt_tokens": stage.ended.num_prompt_tokens,
+                    "completion_tokens": stage.ended.num_completion_tokens,
+                    **({"is_estimated": True} if stage.ended.is_estimated else {}),
+                }
+                for choice, played in enumerate(self.played)
+                for stage in played.stages
+            ],
+        }
+
+    def details(self, choice: int) -> dict[str, Any]:
+        """Return what OpenAI's answer has no place for: who played, what crossed, what it was worth."""
+        played = self.played[choice]
+        return {
+            "choice": choice,
+            "direction": direction_of(self._order.job.lineup),
+            "seed": self._order.job.seed,
+            "summary": played.summary,
+            "summary_is_empty": _is_empty(played.summaries),
+            **self.outcome(choice),
+            "stages": [self._stage(stage) for stage in played.stages],
+        }
+
+    def outcome(self, choice: int) -> dict[str, Any]:
+        """Return the answer that a match came to, and the verdict on it; null where nobody knows the right one."""
+        match = self.played[choice].match
+        assert match is not None, "a match is told of when it is over"
+        return outcome_of(match.final.verdict, can_check=self._order.job.can_check)
+
+    def _stage(self, stage: StageEnded) -> dict[str, Any]:
+        text = {"text": stage.ended.completion.text} if self._order.wants_draft else {}
+        return {"role": stage.role, **text, **numbers_of(stage)}
+
+
+def outcome_of(verdict: Verdict, *, can_check: bool) -> dict[str, Any]:
+    """Return a verdict as clients are told of it."""
+    return {
+        "answer": verdict.answer,
+        "verdict": verdict.outcome if can_check else None,
+        "reason": verdict.reason or None,
+    }
+
+
+def numbers_of(stage: StageEnded) -> dict[str, Any]:
+    """Return what a stage cost, and how it ended."""
+    ended = stage.ended
+    return {
+        "adapter": ended.completion.adapter,
+        "tokens": ended.num_completion_tokens,
+        "prompt_tokens": ended.num_prompt_tokens,
+        "seconds": round(ended.seconds, 4),
+        "finish_reason": ended.completion.stop_reason,
+    }
+
+
+def crossed_of(summaries: tuple[Summary, ...]) -> dict[str, Any]:
+    """Return what crossed, as a stream tells of it."""
+    return {"summary": "\n\n".join(summary.text for summary in summaries), "is_empty": _is_empty(summaries)}
+
+
+def _is_empty(summaries: tuple[Summary, ...]) -> bool | None:
+    return all(summary.is_empty for summary in summaries) if summaries else None
