@@ -8,7 +8,7 @@ a compiled layer (`traced`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -158,6 +158,23 @@ def mount_peft(sites: Sequence[Site], name: str) -> None:
         site.layer.__dict__.pop("forward", None)
         site.layer.set_adapter([name])
         site.layer.lora_dropout.train()
+
+
+def recall_mount(sites: Sequence[Site]) -> Callable[[], None]:
+    """Return what mounts the layers again as they are mounted at this moment (not traced ones), by nothing but assignments."""
+    places: list[tuple[dict[str, Any], str, Any]] = []
+    for site in sites:
+        layers: dict[str, Any] = site.parent._modules  # pyright: ignore[reportPrivateUsage]
+        weights: dict[str, Any] = site.base_layer._parameters  # pyright: ignore[reportPrivateUsage]
+        name = site.path.rpartition(".")[2]
+        places += [(layers, name, layers[name]), (weights, "weight", weights["weight"])]
+        places.append((vars(site.layer), "forward", site.layer.forward))
+
+    def mount() -> None:
+        for table, key, value in places:
+            table[key] = value
+
+    return mount
 
 
 def _attach(site: Site, module: nn.Module) -> None:

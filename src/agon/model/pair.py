@@ -12,7 +12,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from agon.model.lora import (
     mount_split,
     mount_traced,
     mount_trainable,
+    recall_mount,
 )
 from agon.records import ADAPTERS
 
@@ -58,14 +59,15 @@ class AdapterPair:
         self._versions: dict[str, int] = dict.fromkeys(ADAPTERS, 0)
         self._cache: dict[str, tuple[_Stamp, list[Tensor]]] = {}
         self._factors: dict[str, list[nn.Parameter]] = {}  # looked up once: PEFT's nested containers are slow
-        self._mount: Callable[[], None] = self._mount_bare
+        mount_bare(self._sites)
+        self._mount_bare = recall_mount(self._sites)
+        self._mount = self._mount_bare
         self._training: str | None = None
         self._lock = threading.RLock()
         self._base_tensors = [parameter for _, parameter in base_parameters(base.model)]
         num_bytes = sum(site.weight.numel() * site.weight.element_size() for site in self._sites)
         self._is_merging = base.dtype == torch.float32 and num_bytes <= _MERGE_LIMIT_BYTES
         self._is_caching = 2 * num_bytes <= _CACHE_LIMIT_BYTES
-        self._mount_bare()
         self._set_trainable(None)
         self._base_stamp = _stamp(self._base_tensors)
 
@@ -154,16 +156,24 @@ class AdapterPair:
 
         `is_traced` computes in plain operations, for compiled layers.
         """
-        with self._lock:
-            assert self._training is None, f"sampling inside training({self._training!r}) would mix their weights"
-            previous, self._mount = self._mount, self._frozen_mount(name, is_traced)
-            self._mount()
-            try:
-                yield self.base.model
-            finally:
-                self._mount = previous
-                self._mount()
-                self._check_base()
+        with self._lock, self._mounted(self._frozen_mount(name, is_traced)) as model:
+            yield model
+
+    def prepare(self, name: str | None) -> Callable[[], AbstractContextManager[Any]]:
+        """Return what does as `sampling(name)` does, and is quick to enter for every token; for as long as the adapter stays as it is.
+
+        Where adapters are merged into the weights it keeps a merged copy.
+        """
+        with self.sampling(name):
+            mount = recall_mount(self._sites)
+        factors = [] if name is None else self.parameters(name)
+        stamp = _stamp(factors)
+
+        def sampling() -> AbstractContextManager[Any]:
+            assert _stamp(factors) == stamp, f"adapter {name!r} was written to since sampling from it was prepared"
+            return self._mounted(mount)
+
+        return sampling
 
     @contextmanager
     def training(self, name: str, *, is_traced: bool = False) -> Generator[Any]:
@@ -285,8 +295,18 @@ class AdapterPair:
 
     # --- mounting
 
-    def _mount_bare(self) -> None:
-        mount_bare(self._sites)
+    @contextmanager
+    def _mounted(self, mount: Callable[[], None]) -> Generator[Any]:
+        with self._lock:
+            assert self._training is None, f"sampling inside training({self._training!r}) would mix their weights"
+            previous, self._mount = self._mount, mount
+            mount()
+            try:
+                yield self.base.model
+            finally:
+                self._mount = previous
+                previous()
+                self._check_base()
 
     def _frozen_mount(self, name: str | None, is_traced: bool) -> Callable[[], None]:
         if name is None:
