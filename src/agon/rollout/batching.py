@@ -46,34 +46,38 @@ class Queue:
 
 
 def decode(decoder: Decoder, rows: Rows, requests: Sequence[Request], max_rows: int) -> Iterator[Ended]:
-    """Sample every request to its end and yield each as it ends; `Ended.index` counts `requests`."""
+    """Sample every request to its end and yield each as it ends; `Ended.key` counts `requests`."""
     queue = Queue(requests, max_bundle=max(1, max_rows // _JOIN_SHARE))
     while queue or len(rows):
         if queue and _may_join(decoder, rows, max_rows):
-            yield from _join(decoder, rows, queue, requests)
+            indexes = queue.take(max_rows - len(rows), is_one_length=not decoder.can_prune)
+            yield from join(decoder, rows, [(index, requests[index]) for index in indexes])
         else:
-            with torch.inference_mode():
-                ended = rows.advance(decoder.step(rows.newest, rows.positions))
-            yield from ended
-        if _should_leave(decoder, rows):
-            with torch.inference_mode():
-                decoder.select(rows.leave())
+            yield from advance(decoder, rows)
+        close_up(decoder, rows)
+
+
+def join(decoder: Decoder, rows: Rows, requests: Sequence[tuple[int, Request]]) -> list[Ended]:
+    """Let requests, shortest prompt first and equal ones side by side, join with their first token; return those that end with it."""
+    first = len(rows)
+    with torch.inference_mode():
+        rows.join(requests)
+        return rows.advance(decoder.admit([request.prompt_ids for _, request in requests]), first)
+
+
+def advance(decoder: Decoder, rows: Rows) -> list[Ended]:
+    """Sample the next token of every row, and return those that end with it."""
+    with torch.inference_mode():
+        return rows.advance(decoder.step(rows.newest, rows.positions))
+
+
+def close_up(decoder: Decoder, rows: Rows, *, least_share: int = _LEAVE_SHARE) -> None:
+    """Take the rows that have ended out, where they can be taken out and are at least one in `least_share`."""
+    least = len(rows) // least_share if decoder.can_prune else len(rows)
+    if len(rows) - rows.num_running >= max(1, least):
+        with torch.inference_mode():
+            decoder.select(rows.leave())
 
 
 def _may_join(decoder: Decoder, rows: Rows, max_rows: int) -> bool:
     return not len(rows) or (decoder.can_prune and max_rows - len(rows) >= max(1, max_rows // _JOIN_SHARE))
-
-
-def _join(decoder: Decoder, rows: Rows, queue: Queue, requests: Sequence[Request]) -> list[Ended]:
-    first = len(rows)
-    indexes = queue.take(rows.num_free, is_one_length=not decoder.can_prune)
-    with torch.inference_mode():
-        rows.join(indexes)
-        return rows.advance(decoder.admit([requests[index].prompt_ids for index in indexes]), first)
-
-
-def _should_leave(decoder: Decoder, rows: Rows) -> bool:
-    num_ended = len(rows) - rows.num_running
-    if not decoder.can_prune:
-        return num_ended == len(rows)
-    return num_ended >= max(1, len(rows) // _LEAVE_SHARE)

@@ -62,10 +62,10 @@ class SlotLayer(CacheLayerMixin):
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing to do: `allocate` is called with the size that will be needed."""
 
-    def allocate(self, prefilled: Any, max_rows: int, num_slots: int) -> None:
-        """Reserve room for `max_rows` rows of the shape of those in a prefilled layer."""
-        self.keys = _new_room(prefilled.keys, max_rows, num_slots)
-        self.values = _new_room(prefilled.values, max_rows, num_slots)
+    def allocate(self, prefilled: Any, num_rows: int, num_slots: int) -> None:
+        """Reserve room for `num_rows` rows of the shape of those in a prefilled layer."""
+        self.keys = _new_room(prefilled.keys, num_rows, num_slots)
+        self.values = _new_room(prefilled.values, num_rows, num_slots)
         self.is_initialized = True
 
     def update(
@@ -91,11 +91,11 @@ class SlotLayer(CacheLayerMixin):
             used = states[:, :, self._frame.low : self._frame.slot]
             used[to] = used[origin]
 
-    def resize(self, num_slots: int, dropped: int) -> None:
-        """Move to new room that lacks the first `dropped` slots."""
+    def resize(self, num_rows: int, num_slots: int, dropped: int) -> None:
+        """Move to new room that lacks the first `dropped` slots, or has so many more before them if it is negative."""
         keys, values = self._room()
-        self.keys = self._moved(keys, _new_room(keys, keys.shape[0], num_slots), dropped)
-        self.values = self._moved(values, _new_room(values, values.shape[0], num_slots), dropped)
+        self.keys = self._moved(keys, _new_room(keys, num_rows, num_slots), dropped)
+        self.values = self._moved(values, _new_room(values, num_rows, num_slots), dropped)
 
     def get_seq_length(self) -> int:
         """Count the slots in use."""
@@ -120,18 +120,19 @@ class SlotLayer(CacheLayerMixin):
         return keys, values
 
     def _moved(self, old: Tensor, new: Tensor, dropped: int) -> Tensor:
-        kept = old[: self._frame.rows, :, dropped : self._frame.slot]
-        new[: self._frame.rows, :, : kept.shape[2]] = kept
+        low, rows = max(0, dropped), self._frame.rows
+        new[:rows, :, low - dropped : self._frame.slot - dropped] = old[:rows, :, low : self._frame.slot]
         return new
 
 
 class DecodeCache(Cache):
-    """The cache of up to `max_rows` rows that join by `admit` and leave by `select`.
+    """The cache of the rows that join by `admit` and leave by `select`.
 
-    No prompt may be longer than `longest_prompt`.
+    There is always room for `room` rows and for prompts of `longest_prompt` tokens. For more and longer ones it is made as they come;
+    that of rows is given up some time after they have left.
     """
 
-    def __init__(self, config: Any, *, max_rows: int, longest_prompt: int) -> None:
+    def __init__(self, config: Any, *, room: int, longest_prompt: int) -> None:
         frame = _Frame(longest_prompt)
         layers = [
             SlotLayer(frame, layer.sliding_window if type(layer) is DynamicSlidingWindowLayer else None)
@@ -143,7 +144,7 @@ class DecodeCache(Cache):
         self._frame = frame
         self._slot_layers = [(i, layer) for i, layer in enumerate(layers) if isinstance(layer, SlotLayer)]
         self._state_layers = [(i, layer) for i, layer in enumerate(layers) if _is_state(layer)]
-        self._max_rows = max_rows
+        self._least_room = self._room = room
         self._longest_prompt = longest_prompt
         self._num_slots = 0
         self._starts: list[int] = []
@@ -156,7 +157,7 @@ class DecodeCache(Cache):
 
     def admit(self, prefilled: Cache, rows: Sequence[int], lengths: Sequence[int]) -> None:
         """Let rows join at the end: a copy of row `rows[i]` of a prefilled cache, `lengths[i]` tokens long, for each i."""
-        self._make_room(prefilled)
+        self._make_room(prefilled, len(rows), max(lengths))
         first = self._frame.rows
         for start, end in _runs(lengths):
             index = torch.tensor(rows[start:end], device=self._device(prefilled))
@@ -193,7 +194,7 @@ class DecodeCache(Cache):
     def begin_step(self) -> None:
         """Make sure that there is a slot to write to."""
         if self._frame.slot == self._num_slots:
-            self._resize()
+            self._resize(self._frame.rows)
 
     def end_step(self) -> None:
         """Go on to the next slot."""
@@ -203,20 +204,33 @@ class DecodeCache(Cache):
         """Count the slots in use."""
         return self._frame.slot - self._frame.low
 
-    def _make_room(self, prefilled: Cache) -> None:
-        if self._num_slots:
-            return
-        self._num_slots = self._frame.slot + _SPARE_SLOTS
-        for layer, mine in self._slot_layers:
-            mine.allocate(prefilled.layers[layer], self._max_rows, self._num_slots)
+    def _make_room(self, prefilled: Cache, num_joining: int, longest: int) -> None:
+        num_rows = self._frame.rows + num_joining
+        self._longest_prompt = max(self._longest_prompt, longest)
+        if self._num_slots == 0:
+            self._room = self._room_for(num_rows)
+            self._frame.slot = self._frame.low = self._longest_prompt
+            self._num_slots = self._frame.slot + _SPARE_SLOTS
+            for layer, mine in self._slot_layers:
+                mine.allocate(prefilled.layers[layer], self._room, self._num_slots)
+        elif num_rows > self._room or longest > self._frame.slot:
+            self._resize(num_rows)
 
-    def _resize(self) -> None:
-        # A prompt that joins later must still fit before the slot.
-        dropped = max(0, min(self._frame.low, self._frame.slot - self._longest_prompt))
+    def _room_for(self, num_rows: int) -> int:
+        """Return the least room, doubled until the rows fit: few sizes, so that growing costs little however slowly it goes."""
+        room = self._least_room
+        while room < num_rows:
+            room *= 2
+        return room
+
+    def _resize(self, num_rows: int) -> None:
+        # A prompt that joins later must still fit before the slot: where it would not, slots are added in front.
+        dropped = min(self._frame.low, self._frame.slot - self._longest_prompt)
         used = self._frame.slot - dropped
+        self._room = self._room_for(num_rows)
         self._num_slots = used + used // 4 + _SPARE_SLOTS
         for _, layer in self._slot_layers:
-            layer.resize(self._num_slots, dropped)
+            layer.resize(self._room, self._num_slots, dropped)
         self._frame.slot -= dropped
         self._starts = [start - dropped for start in self._starts]
         self._set_rows()

@@ -86,9 +86,9 @@ class SlotDecoder:
 
     can_prune = True
 
-    def __init__(self, call: ModelCall, *, max_rows: int, longest_prompt: int) -> None:
+    def __init__(self, call: ModelCall, *, room: int, longest_prompt: int) -> None:
         self._call = call
-        self._cache = DecodeCache(call.config, max_rows=max_rows, longest_prompt=longest_prompt)
+        self._cache = DecodeCache(call.config, room=room, longest_prompt=longest_prompt)
         self._is_exact = has_running_state(call.config)
 
     def admit(self, prompts: Sequence[Sequence[int]]) -> Float[Tensor, "joining vocab"]:

@@ -45,7 +45,7 @@ def find_fault(call: ModelCall, lean: Sequence[Replacement] = ()) -> str | None:
 
 def _decoded(call: ModelCall, texts: list[list[int]]) -> list[Float[Tensor, " vocab"]]:
     """Decode as `_CHECKED` says: both rows for one step, then the longer alone."""
-    decoder = SlotDecoder(call, max_rows=len(texts), longest_prompt=max(_LENGTHS))
+    decoder = SlotDecoder(call, room=len(texts), longest_prompt=max(_LENGTHS))
     found = list(decoder.admit([text[:length] for text, length in zip(texts, _LENGTHS, strict=True)]))
     rows = [0, 1]
     for step in range(_STEPS):

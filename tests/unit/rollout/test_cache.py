@@ -38,14 +38,14 @@ def step(cache: DecodeCache, *numbers: float) -> list[list[float]]:
 
 
 def test_rows_of_different_length_see_their_own_tokens_only():
-    cache = DecodeCache(CONFIG, max_rows=4, longest_prompt=3)
+    cache = DecodeCache(CONFIG, room=4, longest_prompt=3)
     cache.admit(prefilled([1, 2, 3], [4]), rows=[1, 0, 0], lengths=[1, 3, 3])
     assert step(cache, 10, 20, 30) == [[4, 10], [1, 2, 3, 20], [1, 2, 3, 30]]
     assert step(cache, 11, 21, 31) == [[4, 10, 11], [1, 2, 3, 20, 21], [1, 2, 3, 30, 31]]
 
 
 def test_a_row_takes_the_place_of_one_that_left_and_others_join():
-    cache = DecodeCache(CONFIG, max_rows=3, longest_prompt=3)
+    cache = DecodeCache(CONFIG, room=3, longest_prompt=3)
     cache.admit(prefilled([1], [2, 3], [4, 5, 6]), rows=[0, 1, 2], lengths=[1, 2, 3])
     step(cache, 10, 20, 30)
     cache.select([2, 1])
@@ -57,7 +57,7 @@ def test_a_row_takes_the_place_of_one_that_left_and_others_join():
 
 
 def test_room_is_made_without_forgetting_and_slots_left_behind_are_reused():
-    cache = DecodeCache(CONFIG, max_rows=2, longest_prompt=5)
+    cache = DecodeCache(CONFIG, room=2, longest_prompt=5)
     cache.admit(prefilled([1, 2]), rows=[0], lengths=[2])
     for number in range(500):
         seen = step(cache, float(number))
@@ -73,7 +73,7 @@ def test_room_is_made_without_forgetting_and_slots_left_behind_are_reused():
 
 
 def test_all_rows_may_leave_and_new_ones_begin():
-    cache = DecodeCache(CONFIG, max_rows=2, longest_prompt=2)
+    cache = DecodeCache(CONFIG, room=2, longest_prompt=2)
     cache.admit(prefilled([1, 2]), rows=[0, 0], lengths=[2, 2])
     step(cache, 3, 4)
     cache.select([])

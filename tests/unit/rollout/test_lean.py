@@ -22,7 +22,7 @@ def test_layers_built_like_llamas_are_found_and_others_are_not(family, found, ma
 def test_a_lean_step_gives_the_logits_of_the_models_own_layers(family, make_base):
     model = make_base(family).model
     call = ModelCall(model)
-    own, lean = (SlotDecoder(call, max_rows=3, longest_prompt=7) for _ in range(2))
+    own, lean = (SlotDecoder(call, room=3, longest_prompt=7) for _ in range(2))
     for decoder in (own, lean):
         decoder.admit([(5, 6), (5, 6), (7, 8, 9, 10, 11, 12, 13)])
     for step in range(6):
@@ -37,7 +37,7 @@ def test_a_lean_step_gives_the_logits_of_the_models_own_layers(family, make_base
 def test_in_low_precision_a_lean_step_rounds_as_the_models_own_layers_do(make_base):
     model = make_base("qwen3").model.to(torch.bfloat16)
     call = ModelCall(model)
-    own, lean = (SlotDecoder(call, max_rows=3, longest_prompt=7) for _ in range(2))
+    own, lean = (SlotDecoder(call, room=3, longest_prompt=7) for _ in range(2))
     for decoder in (own, lean):
         decoder.admit([(5, 6), (5, 6), (7, 8, 9, 10, 11, 12, 13)])
     tokens, positions = torch.tensor([5, 20, 30]), torch.tensor([2, 2, 7])
