@@ -9,14 +9,14 @@ from typing import Any
 from agon.errors import EngineError
 from agon.model.base import Base
 from agon.model.pair import AdapterPair
-from agon.records import Completion, Request, StopReason
+from agon.records import Completion, Request
 from agon.rollout.checks import check_known, check_request
 from agon.rollout.effect import Effect, EffectProbe, planted
 from agon.rollout.engine import Grow, OnFinish
 from agon.rollout.text import TextReader
 from agon.rollout.vllm_adapters import Adapters
 from agon.rollout.vllm_loop import Job, Sampled, run, score_prompt
-from agon.rollout.vllm_server import VllmServer
+from agon.rollout.vllm_server import VllmServer, check_temperature
 
 _Stamp = tuple[int, tuple[tuple[int, int], ...]]
 
@@ -36,7 +36,7 @@ class VllmEngine:
     def __init__(self, server: VllmServer, source: AdapterPair | Base, adapters: Adapters | None = None) -> None:
         """Serve `source` with a server that was started on the same base; a pair needs `adapters`."""
         assert (adapters is None) == isinstance(source, Base), "a pair needs a way to serve it, a bare base has none"
-        self._server = server
+        self.server = server
         self._pair = None if isinstance(source, Base) else source
         self._base = source if isinstance(source, Base) else source.base
         self._adapters = adapters
@@ -50,7 +50,12 @@ class VllmEngine:
     @property
     def context_length(self) -> int:
         """Most tokens that prompt and completion may have together."""
-        return self._server.options.context_length
+        return self.server.options.context_length
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Every adapter."""
+        return () if self._pair is None else self._pair.names
 
     @property
     def can_grow(self) -> bool:
@@ -122,12 +127,43 @@ class VllmEngine:
         """Look at adapters through this text (at least two tokens) instead of a made-up one."""
         assert self._adapters is not None, "a bare base has no adapters to look at"
         self._adapters.load(None)
-        base_scores = score_prompt(self._server, token_ids, self._adapters.route(None))
+        base_scores = score_prompt(self.server, token_ids, self._adapters.route(None))
         self._probe = EffectProbe(self._base, token_ids, base_scores)
+
+    def check(self, request: Request, *, index: int) -> None:
+        """Refuse a request that cannot be served.
+
+        Raises:
+            EngineError: it names an unknown adapter or unknown tokens, does not fit the context, or has a temperature unknown to vLLM.
+        """
+        check_request(request, self.context_length, index=index)
+        check_known(request, self.names, self._vocab_size, index=index)
+        check_temperature(request)
+
+    def route(self, name: str | None) -> Any | None:
+        """Return what requests for a loaded adapter are sent with.
+
+        Raises:
+            EngineError: it had to make room for another.
+        """
+        return None if self._adapters is None else self._adapters.route(name)
+
+    def completion(self, sampled: Sampled) -> Completion:
+        """Return what a request that has ended was given."""
+        request, reason = sampled.job.request, sampled.stop_reason
+        assert reason is not None, "it has ended"
+        return Completion(
+            token_ids=tuple(sampled.token_ids),
+            logprobs=tuple(sampled.logprobs),
+            text=self._text.read(sampled.token_ids, has_stop=reason == "stop"),
+            stop_reason=reason,
+            adapter=request.adapter,
+            adapter_version=0 if request.adapter is None else self._stamps[request.adapter][0],
+        )
 
     def close(self) -> None:
         """End vLLM and give its memory back."""
-        self._server.close()
+        self.server.close()
 
     def _start_probe(self, adapters: Adapters, pair: AdapterPair) -> None:
         if self._probe is None:
@@ -143,50 +179,33 @@ class VllmEngine:
     def _score(self, name: str) -> list[float]:
         assert self._probe is not None, "made before any adapter is loaded"
         assert self._adapters is not None, "a bare base has no adapters to look at"
-        return score_prompt(self._server, self._probe.token_ids, self._adapters.route(name))
+        return score_prompt(self.server, self._probe.token_ids, self._adapters.route(name))
 
     def _run(self, requests: Sequence[Request], grow: Grow, *, first: Sequence[int]) -> list[Completion]:
         """Run one batch; `first` names the requests in messages."""
         everything = list(requests)
         for index, request in zip(first, requests, strict=True):
-            self._check(index, request)
+            self.check(request, index=index)
         completions: dict[int, Completion] = {}
 
         def end(sampled: Sampled) -> list[Job]:
             index = sampled.job.index
-            completions[index] = self._completion(sampled)
+            completions[index] = self.completion(sampled)
             added: list[Job] = []
             for request in grow(index, completions[index]):
-                self._check(len(everything), request)
-                added.append(self._job(len(everything), request))
+                self.check(request, index=len(everything))
+                added.append(Job(len(everything), request, self.route(request.adapter)))
                 everything.append(request)
             return added
 
         for name in dict.fromkeys(request.adapter for request in requests):
             self.load(name)
-        run(self._server, [self._job(index, request) for index, request in enumerate(requests)], end)
-        return [completions[index] for index in range(len(everything))]
-
-    def _job(self, index: int, request: Request) -> Job:
-        route: Any | None = None if self._adapters is None else self._adapters.route(request.adapter)
-        return Job(index, request, route)
-
-    def _completion(self, sampled: Sampled) -> Completion:
-        request = sampled.job.request
-        reason: StopReason = "stop" if sampled.stop_reason == "stop" else "length"
-        logprobs = sampled.logprobs if request.temperature else [0.0] * len(sampled.token_ids)
-        return Completion(
-            token_ids=tuple(sampled.token_ids),
-            logprobs=tuple(logprobs),
-            text=self._text.read(sampled.token_ids, has_stop=reason == "stop"),
-            stop_reason=reason,
-            adapter=request.adapter,
-            adapter_version=0 if request.adapter is None else self._stamps[request.adapter][0],
+        run(
+            self.server,
+            [Job(index, request, self.route(request.adapter)) for index, request in enumerate(requests)],
+            end,
         )
-
-    def _check(self, index: int, request: Request) -> None:
-        check_request(request, self.context_length, index=index)
-        check_known(request, () if self._pair is None else self._pair.names, self._vocab_size, index=index)
+        return [completions[index] for index in range(len(everything))]
 
 
 def _stamp(pair: AdapterPair, name: str) -> _Stamp:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agon.errors import EngineError
-from agon.records import Request
-from agon.rollout.vllm_server import VllmServer
+from agon.records import Request, StopReason
+from agon.rollout.joining import RUNNING_PER_JOIN
+from agon.rollout.vllm_server import Piece, VllmServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,24 @@ class Sampled:
     job: Job
     token_ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
-    stop_reason: str | None = None
+    stop_reason: StopReason | None = None
 
+    def take(self, piece: Piece) -> bool:
+        """Add a piece of this request, and say whether it was the last.
 
-# Jobs join when there is one for so many that run: a step that also reads prompts has no CUDA graph, and takes several times as long.
-_RUNNING_PER_JOIN = 16
+        Raises:
+            EngineError: the request ended for another reason than a stop token or its cap.
+        """
+        self.token_ids += piece.token_ids
+        # A greedy choice is certain; vLLM tells how likely it was at temperature 1.
+        self.logprobs += piece.logprobs if self.job.request.temperature else [0.0] * len(piece.token_ids)
+        if piece.stop_reason is None:
+            return False
+        if piece.stop_reason not in ("stop", "length"):
+            raise EngineError(f"vLLM ended request {self.job.index} with {piece.stop_reason!r}: look at its log")
+        self.stop_reason = "stop" if piece.stop_reason == "stop" else "length"
+        return True
+
 
 OnEnd = Callable[[Sampled], Iterable[Job]]
 
@@ -48,16 +62,14 @@ def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
     waiting = list(jobs)
     try:
         while waiting or running:
-            if len(waiting) * _RUNNING_PER_JOIN >= len(running) and waiting:
+            if len(waiting) * RUNNING_PER_JOIN >= len(running) and waiting:
                 _add(server, waiting, running)
                 waiting = []
             for piece in server.step():
                 sampled = running[piece.request_id]
-                sampled.token_ids += piece.token_ids
-                sampled.logprobs += piece.logprobs
-                if piece.stop_reason is not None:
+                if sampled.take(piece):
                     del running[piece.request_id]
-                    waiting += on_end(_ended(sampled, piece.stop_reason))
+                    waiting += on_end(sampled)
     finally:
         if running:
             server.abort(running)
@@ -83,10 +95,3 @@ def score_prompt(server: VllmServer, prompt_ids: Sequence[int], route: Any | Non
 def _add(server: VllmServer, jobs: Iterable[Job], running: dict[str, Sampled]) -> None:
     for job in jobs:
         running[server.add(job.request, job.route)] = Sampled(job)
-
-
-def _ended(sampled: Sampled, reason: str) -> Sampled:
-    if reason not in ("stop", "length"):
-        raise EngineError(f"vLLM ended request {sampled.job.index} with {reason!r}: look at its log")
-    sampled.stop_reason = reason
-    return sampled

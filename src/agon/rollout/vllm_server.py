@@ -75,14 +75,9 @@ class VllmServer:
         Raises:
             EngineError: a temperature that vLLM would silently change or refuse.
         """
-        temperature = request.temperature
-        if temperature and not _MIN_TEMPERATURE <= temperature <= _MAX_TEMPERATURE:
-            raise EngineError(
-                f"temperature {temperature:g} is outside of what vLLM samples at: give 0, or {_MIN_TEMPERATURE:g} to "
-                f'{_MAX_TEMPERATURE:g}, or set rollout.engine = "torch"'
-            )
+        check_temperature(request)
         params = _vllm("sampling_params").SamplingParams(
-            temperature=temperature,
+            temperature=request.temperature,
             top_p=request.top_p,
             seed=request.seed,
             max_tokens=request.max_tokens,
@@ -123,9 +118,8 @@ class VllmServer:
         return [_piece(output) for output in outputs]
 
     def abort(self, request_ids: Iterable[str]) -> None:
-        """Give requests up and finish what is in flight."""
+        """Give requests up. What is in flight may still bring tokens for them; `settle` ends that."""
         self._client.abort_requests(list(request_ids))
-        self.settle()
 
     def settle(self) -> None:
         """Let batches that are still in flight end, so that weights may be written and caches dropped.
@@ -193,6 +187,20 @@ class VllmServer:
 
     def _lora_manager(self) -> Any:
         return self._client.collective_rpc(lambda worker: worker.model_runner.lora_manager)[0]
+
+
+def check_temperature(request: Request) -> None:
+    """Refuse a temperature that vLLM would silently change, or refuse.
+
+    Raises:
+        EngineError: it is one.
+    """
+    temperature = request.temperature
+    if temperature and not _MIN_TEMPERATURE <= temperature <= _MAX_TEMPERATURE:
+        raise EngineError(
+            f"temperature {temperature:g} is outside of what vLLM samples at: give 0, or {_MIN_TEMPERATURE:g} to "
+            f'{_MAX_TEMPERATURE:g}, or set rollout.engine = "torch"'
+        )
 
 
 def start_server(options: ServerOptions, *, dtype: torch.dtype, stop_ids: Iterable[int]) -> VllmServer:
