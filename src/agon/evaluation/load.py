@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from agon.config import Settings
 from agon.datacheck.golds import drop_unreadable
 from agon.errors import RunError
 from agon.match.play import Sampling
-from agon.match.session import Session, fit_problems, open_base_session, open_session
+from agon.match.serving import ServingSession, open_serving_session
+from agon.match.session import Fitting, Session, fit_problems, open_base_session, open_session
 from agon.recipe import settings_from
 from agon.records import Problem
 from agon.runs.checkpoints import checkpoint_name, newest_checkpoint, verify_checkpoint
@@ -35,6 +37,17 @@ class Opened:
     is_chosen_checkpoint: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A run opened for serving: its session, the problems that fit it, its settings, its checkpoint, and what to say."""
+
+    session: ServingSession
+    task: TaskData
+    settings: Settings
+    checkpoint: Path
+    notes: tuple[str, ...] = ()
+
+
 Check = Callable[[Settings, TaskData], None]
 """What is checked as soon as the problems are there, before a model is loaded; it raises."""
 
@@ -51,17 +64,45 @@ def open_run(
     Raises:
         RunError: no run folder, no whole checkpoint, or the base is not the one it was trained on.
     """
+    found = _find(path, overrides, step, check)
+    session = open_session(found.settings, checkpoint=found.checkpoint)
+    task = fit_task(session, _readable(found.task, found.settings), found.settings)
+    notes = (*found.notes, *_dropped_note(task))
+    return Opened(session, task, found.settings, found.checkpoint, notes, is_chosen_checkpoint=step is not None)
+
+
+def open_run_to_serve(
+    path: Path, overrides: tuple[str, ...] = (), *, step: int | None = None, check: Check = _unchecked
+) -> Served:
+    """Open a run folder as `open_run` does, with an engine that is driven step by step.
+
+    Raises:
+        ConfigError: the settings serve one adapter at a time.
+        RunError: as `open_run`.
+    """
+    found = _find(path, overrides, step, check)
+    session = open_serving_session(found.settings, found.checkpoint)
+    task = fit_task(session, _readable(found.task, found.settings), found.settings)
+    return Served(session, task, found.settings, found.checkpoint, (*found.notes, *_dropped_note(task)))
+
+
+class _Found(NamedTuple):
+    settings: Settings
+    task: TaskData
+    checkpoint: Path
+    notes: tuple[str, ...]
+
+
+def _find(path: Path, overrides: tuple[str, ...], step: int | None, check: Check) -> _Found:
+    """Read what a run folder says, before a model is loaded."""
     settings = settings_from(read_config(path), overrides, source=str(path / "config.json"))
     checkpoint, notes = find_checkpoint(path, step)
     task = load_task(settings.task)
     check(settings, task)
-    session = open_session(settings, checkpoint=checkpoint)
     expected = read_manifest(path).get("hashes", {}).get("data")
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
-    fitted = fit_task(session, _readable(task, settings), settings)
-    said = (*notes, *_dropped_note(fitted))
-    return Opened(session, fitted, settings, checkpoint, said, is_chosen_checkpoint=step is not None)
+    return _Found(settings, task, checkpoint, notes)
 
 
 def open_base(settings: Settings, *, check: Check = _unchecked) -> Opened:
@@ -100,7 +141,7 @@ def _readable(task: TaskData, settings: Settings) -> TaskData:
     return drop_unreadable(task, settings.verifier, splits=("dev", "test"))
 
 
-def fit_task(session: Session, task: TaskData, settings: Settings) -> TaskData:
+def fit_task(session: Fitting, task: TaskData, settings: Settings) -> TaskData:
     """Drop the problems that do not fit the context, from every split, and add them to the rows that were dropped."""
     kept: dict[str, tuple[Problem, ...]] = {}
     dropped = list(task.bad_rows)

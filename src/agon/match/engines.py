@@ -15,11 +15,14 @@ from agon.model.base import Base
 from agon.model.locate import find_model_folder
 from agon.model.pair import AdapterPair
 from agon.rollout.engine import Engine
+from agon.rollout.stepping import SteppingEngine
 from agon.rollout.torch_engine import TorchEngine
+from agon.rollout.torch_stepping import TorchSteppingEngine
 from agon.rollout.vllm_adapters import Adapters, SwappedAdapters, VersionedAdapters
 from agon.rollout.vllm_engine import VllmEngine
 from agon.rollout.vllm_options import LoraRoom, ServerOptions, cache_bytes_per_token, size_cache
 from agon.rollout.vllm_server import VllmServer, is_available, start_server
+from agon.rollout.vllm_stepping import VllmSteppingEngine
 from agon.rollout.vllm_weights import FusedWeights, SwappedWeights, adapted_names
 
 AdapterMode = Literal["swapped", "multi-lora"]
@@ -57,18 +60,21 @@ def engine_name(settings: RolloutSettings, base: Base) -> Literal["torch", "vllm
     return settings.engine
 
 
-def start_host(settings: Settings, base: Base) -> Host | None:
+def start_host(settings: Settings, base: Base, *, is_serving: bool = False) -> Host | None:
     """Start vLLM if it is to sample, and let the base use its weights; None where torch samples.
 
     Called before a pair is made: from then on the base's tensors stay where they are. With adapters side by side learner and engine
     hold one copy of the base; with swapped ones the adapted matrices exist twice, the learner's never being written to.
 
+    A stepping engine needs a host that `is_serving`: adapters side by side, whatever `auto` says.
+
     Raises:
+        ConfigError: swapped adapters are asked for where several are to be served.
         EngineError: vLLM does not start, or keeps the weights in a way that cannot be shared.
     """
     if engine_name(settings.rollout, base) == "torch":
         return None
-    mode = adapter_mode(settings, base)
+    mode = serving_mode(settings.rollout) if is_serving else adapter_mode(settings, base)
     server = start_server(server_options(settings, base, mode), dtype=base.dtype, stop_ids=base.stop_ids)
     fused = FusedWeights(server.model, base)
     written = adapted_names(base, settings.adapter.targets) if mode == "swapped" else set[str]()
@@ -85,8 +91,23 @@ def open_engine(
     Raises:
         EngineError: an adapter does not act as it does in the learner.
     """
+    return TorchEngine(source, max_rows=settings.max_rows) if host is None else _open_vllm(source, host, probe)
+
+
+def open_stepping_engine(
+    settings: RolloutSettings, source: AdapterPair | Base, host: Host | None, *, probe: Sequence[int] = ()
+) -> SteppingEngine:
+    """Open an engine that is driven step by step, over a pair or a bare base; `host` was started for serving. `probe` as in `open_engine`.
+
+    Raises:
+        EngineError: an adapter does not act as it does in the learner.
+    """
     if host is None:
-        return TorchEngine(source, max_rows=settings.max_rows)
+        return TorchSteppingEngine(source, max_rows=settings.max_rows)
+    return VllmSteppingEngine(_open_vllm(source, host, probe))
+
+
+def _open_vllm(source: AdapterPair | Base, host: Host, probe: Sequence[int]) -> VllmEngine:
     if isinstance(source, Base):
         return VllmEngine(host.server, source)
     adapters: Adapters
@@ -100,6 +121,19 @@ def open_engine(
     for name in source.names:
         engine.load(name)
     return engine
+
+
+def serving_mode(settings: RolloutSettings) -> AdapterMode:
+    """Say how the adapters are served to whoever asks: side by side.
+
+    Raises:
+        ConfigError: the settings ask for one at a time.
+    """
+    if settings.vllm_adapters == "swapped":
+        raise ConfigError(
+            'rollout.vllm_adapters is "swapped", but drafts and challenges of a server run side by side: set it to "multi-lora"'
+        )
+    return "multi-lora"
 
 
 def adapter_mode(settings: Settings, base: Base) -> AdapterMode:

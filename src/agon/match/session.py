@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 
 from agon.config import RolloutSettings, Settings
 from agon.errors import ConfigError
 from agon.match.borders import Prompter
-from agon.match.engines import open_engine, start_host
+from agon.match.engines import Host, open_engine, start_host
 from agon.match.memory import RememberingEngine
 from agon.model.base import Base, load_base
 from agon.model.checkpoint import load_adapters
@@ -117,25 +117,47 @@ def open_session(settings: Settings, *, problems: Sequence[Problem] = (), checkp
     Raises:
         ModelError: the base or an adapter cannot be used.
     """
+    loaded = load_pair(settings, problems=problems, checkpoint=checkpoint)
+    return Session(
+        engine=open_engine(settings.rollout, loaded.pair, loaded.host, probe=loaded.probe),
+        prompts=loaded.prompts,
+        verifiers=open_verifiers(settings.verifier),
+        style=settings.task.answer_style,
+        tokenizer=loaded.pair.base.tokenizer,
+        pair=loaded.pair,
+        max_lag=settings.rollout.max_adapter_lag,
+    )
+
+
+class LoadedPair(NamedTuple):
+    """A pair over which an engine can be opened, on a host where vLLM samples. `probe` is a text to look at its adapters through."""
+
+    pair: AdapterPair
+    host: Host | None
+    prompts: PromptBuilder
+    probe: tuple[int, ...]
+
+
+def load_pair(
+    settings: Settings, *, problems: Sequence[Problem] = (), checkpoint: Path | None = None, is_serving: bool = False
+) -> LoadedPair:
+    """Load the base and put the pair on it, as `open_session` says; where vLLM samples it is started, for a server if it `is_serving`.
+
+    Raises:
+        ConfigError: a server is wanted, but the settings serve one adapter at a time.
+        ModelError: the base or an adapter cannot be used.
+    """
     base = load_base(settings.model)
     limit_threads(base)
     prompts = prompt_builder(settings, base.tokenizer)
     probes = _probe_prompts(prompts, problems, settings.train.seed)
-    host = start_host(settings, base)
+    host = start_host(settings, base, is_serving=is_serving)
     # What a checkpoint will fill needs no calibrated noise first.
     adapter = settings.adapter.model_copy(update={"init": "standard"}) if checkpoint else settings.adapter
     pair = AdapterPair.create(base, adapter, seed=settings.train.seed, probe_prompts=probes)
     if checkpoint is not None:
         load_adapters(pair, checkpoint)
-    return Session(
-        engine=open_engine(settings.rollout, pair, host, probe=probes[0][:_MAX_PROBE_TOKENS] if probes else ()),
-        prompts=prompts,
-        verifiers=open_verifiers(settings.verifier),
-        style=settings.task.answer_style,
-        tokenizer=base.tokenizer,
-        pair=pair,
-        max_lag=settings.rollout.max_adapter_lag,
-    )
+    return LoadedPair(pair, host, prompts, probes[0][:_MAX_PROBE_TOKENS] if probes else ())
 
 
 def open_base_session(settings: Settings) -> Session:
@@ -173,8 +195,27 @@ def limit_threads(base: Base) -> None:
         torch.set_num_threads(1)
 
 
+class _Context(Protocol):
+    @property
+    def context_length(self) -> int: ...
+
+
+class Fitting(Protocol):
+    """What decides whether a problem fits: a session of any kind."""
+
+    @property
+    def engine(self) -> _Context:
+        """Whatever knows the length of the context."""
+        ...
+
+    @property
+    def prompts(self) -> Prompter:
+        """Who writes the prompts."""
+        ...
+
+
 def fit_problems(
-    session: Session,
+    session: Fitting,
     problems: Sequence[Problem],
     settings: RolloutSettings,
     *,
