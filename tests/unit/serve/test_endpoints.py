@@ -248,7 +248,7 @@ def test_a_draft_that_is_truncated_or_all_reasoning_leaves_nothing(completion):
 
 def test_no_torch_and_no_transformers_is_loaded():
     code = (
-        "import sys, agon.serve.remote, agon.serve.endpoints, agon.match.exchange, agon.verifiers.registry\n"
+        "import sys, agon.serve.remote.backend, agon.serve.endpoints, agon.match.exchange, agon.verifiers.registry\n"
         "heavy = {'torch', 'transformers', 'peft', 'datasets', 'scipy', 'pyarrow'}\n"
         "print(sorted(heavy & {name.partition('.')[0] for name in sys.modules}))"
     )

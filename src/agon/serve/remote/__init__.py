@@ -1,0 +1,1 @@
+"""Two OpenAI-compatible servers as what samples: asked over HTTP, read as they stream, refused in one line."""
