@@ -95,8 +95,7 @@ class ChatTelling:
 
     def _finished(self, sample: int, tally: Tally) -> dict[str, Any]:
         reason = tally.played[sample].final.ended.completion.stop_reason
-        told = {"choice": sample, "event": "finished", "seed": self._order.job.seed, **tally.outcome(sample)}
-        return {**self._chunk(sample, {}, finish_reason=reason), "agon": told}
+        return {**self._chunk(sample, {}, finish_reason=reason), "agon": {"choice": sample, **tally.finished(sample)}}
 
     def _stage(self, sample: int, event: str, told: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._chunk(sample, {}), "agon": {"choice": sample, "event": event, **told}}

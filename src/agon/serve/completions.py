@@ -64,8 +64,7 @@ class CompletionTelling:
                 return self._grown(event)
             case Finished(sample):
                 reason = tally.played[sample].final.ended.completion.stop_reason
-                told = {"event": "finished", "seed": self._order.job.seed, **tally.outcome(sample)}
-                return [self._chunk(sample, finish_reason=reason, told=told)]
+                return [self._chunk(sample, finish_reason=reason, told=tally.finished(sample))]
             case _ if not self._order.wants_draft:
                 return []
             case Grew(sample, role, text):

@@ -100,9 +100,25 @@ class Tally:
 
     def outcome(self, choice: int) -> dict[str, Any]:
         """Return the answer that a match came to, and the verdict on it; null where nobody knows the right one."""
+        return self._worth(self._match(choice).final.verdict)
+
+    def finished(self, choice: int) -> dict[str, Any]:
+        """Return what a stream tells of a match that is over; with drafts shown, the answer and the verdict of every stage."""
+        told = {"event": "finished", "seed": self._order.job.seed, **self.outcome(choice)}
+        if self._order.wants_draft:
+            told["stages"] = [
+                {"role": attempt.role, "adapter": attempt.adapter, **self._worth(attempt.verdict)}
+                for attempt in self._match(choice).attempts
+            ]
+        return told
+
+    def _match(self, choice: int) -> Match:
         match = self.played[choice].match
         assert match is not None, "a match is told of when it is over"
-        return outcome_of(match.final.verdict, can_check=self._order.job.can_check)
+        return match
+
+    def _worth(self, verdict: Verdict) -> dict[str, Any]:
+        return outcome_of(verdict, can_check=self._order.job.can_check)
 
     def _stage(self, stage: StageEnded) -> dict[str, Any]:
         text = {"text": stage.ended.completion.text} if self._order.wants_draft else {}
@@ -132,7 +148,13 @@ def numbers_of(stage: StageEnded) -> dict[str, Any]:
 
 def crossed_of(summaries: tuple[Summary, ...]) -> dict[str, Any]:
     """Return what crossed, as a stream tells of it."""
-    return {"summary": "\n\n".join(summary.text for summary in summaries), "is_empty": _is_empty(summaries)}
+    return {
+        "summary": "\n\n".join(summary.text for summary in summaries),
+        "is_empty": _is_empty(summaries),
+        "num_withheld": sum(summary.num_withheld for summary in summaries),
+        "has_leak": any(summary.has_leak for summary in summaries),
+        "is_cut": any(summary.is_cut for summary in summaries),
+    }
 
 
 def _is_empty(summaries: tuple[Summary, ...]) -> bool | None:
