@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from agon.errors import AgonError
 from agon.records import Lineup
+from agon.serve.arena import mount_arena
 from agon.serve.auth import OPEN_PATH, HostCheck, KeyCheck
 from agon.serve.chat import ChatWire
 from agon.serve.completions import CompletionWire
@@ -47,6 +48,7 @@ def create_app(service: Service) -> FastAPI:
         app.router.routes.append(Route(path, PlayRoute(service, wire, path), methods=["POST"]))
     _add_models(app, service)
     _add_health(app, service)
+    mount_arena(app, service.offer)
     return app
 
 
