@@ -53,6 +53,14 @@ class Connection:
             self._task.cancel()
 
     async def _watch(self) -> None:
+        try:
+            await self._until_gone()
+        except Exception as error:  # nobody else would hear of it, and the block would wait for ever
+            self.give_up(error)
+        else:
+            self.give_up(ClientGone())
+
+    async def _until_gone(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self._tick_s):
@@ -62,5 +70,4 @@ class Connection:
                     await self._tick()
                 continue
             if message["type"] == "http.disconnect":
-                self.give_up(ClientGone())
                 return

@@ -9,25 +9,21 @@ from agon.serve.models import Vocabulary
 
 # What OpenAI gives for a token of no probability: JSON has no infinity.
 _LEAST = -9999.0
-_UNFINISHED = "�"
 
 
 class TokenTexts:
     """Reads tokens one after another: the texts of all of them, joined, are the text.
 
-    A character of several tokens belongs to the last of them; special tokens have no text.
+    A character of several tokens belongs to the last of them; stop tokens and other special ones have no text.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._decode = vocabulary.decode
-        self._ids: list[int] = []
-        # Decoded along, since some tokenizers write a token otherwise where nothing stands before it.
-        self._first = 0
-        self._done = 0
+        self._text = vocabulary.open_text()
+        self._stop_ids = vocabulary.stop_ids
 
     def add(self, token_ids: Sequence[int]) -> list[str]:
         """Return the texts of further tokens."""
-        return [self._next(token) for token in token_ids]
+        return ["" if token in self._stop_ids else self._text.add([token]) for token in token_ids]
 
     def all_of(self, token_ids: Sequence[int], text: str) -> list[str]:
         """Return the texts of all tokens of a whole text, its last character unfinished or not."""
@@ -35,15 +31,6 @@ class TokenTexts:
         if texts:
             texts[-1] = text[sum(map(len, texts[:-1])) :]
         return texts
-
-    def _next(self, token: int) -> str:
-        self._ids.append(token)
-        before = self._decode(self._ids[self._first : self._done])
-        text = self._decode(self._ids[self._first :])
-        if text.endswith(_UNFINISHED) or len(text) <= len(before):
-            return ""
-        self._first, self._done = self._done, len(self._ids)
-        return text[len(before) :]
 
 
 def chat_logprobs(texts: Sequence[str], logprobs: Sequence[float]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from agon.config import TaskSettings
 from agon.match.asking import Sampling
@@ -17,13 +17,26 @@ from agon.records import DIRECTIONS, AnswerStyle, Direction, Lineup, Problem
 _DEPLOYED = ("cascade", "answer-visible")
 
 
+class GrowingText(Protocol):
+    """Reads tokens as they come."""
+
+    def add(self, token_ids: Sequence[int]) -> str:
+        """Take more tokens, and return the text that is finished with them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """A model's tokens, for prompts that go to it as they are. `size` bounds the ids that it knows."""
+    """A model's tokens, for prompts that go to it as they are and for logprobs. `size` bounds the ids that it knows.
+
+    `stop_ids` end a completion and are no part of its text, which `open_text` reads.
+    """
 
     encode: Callable[[str], Sequence[int]]
     decode: Callable[[Sequence[int]], str]
     size: int
+    open_text: Callable[[], GrowingText]
+    stop_ids: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)

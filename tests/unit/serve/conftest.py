@@ -98,7 +98,13 @@ def make_service(make_session, check):
             summarizer=session,
             style=session.style,
             task=task or TaskSettings(name="custom", path="problems.jsonl", verifier="exact"),
-            vocabulary=Vocabulary(session.tokenizer.encode, session.tokenizer.decode, 0x110000),
+            vocabulary=Vocabulary(
+                session.tokenizer.encode,
+                session.tokenizer.decode,
+                size=0x110000,
+                open_text=CharText,
+                stop_ids=frozenset({0}),
+            ),
         )
         return Service(
             offer=replace(default, **(offer or {})),
@@ -116,6 +122,13 @@ def make_service(make_session, check):
 def answer_with_prompt(turn):
     """Say who was asked what."""
     return f"{turn.role} {turn.request.adapter}: {turn.prompt.text}"
+
+
+class CharText:
+    """Reads tokens that are characters."""
+
+    def add(self, token_ids):
+        return "".join(map(chr, token_ids))
 
 
 class Told(NamedTuple):
