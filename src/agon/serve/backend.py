@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from agon.errors import EngineError
 from agon.match.exchange import Turn
 from agon.serve.records import Job, Piece
+
+
+class EndpointError(EngineError):
+    """An endpoint that gave no usable answer. `status` is what a server in front of it answers, `retry_after_s` how long it asked to wait."""
+
+    def __init__(self, message: str, *, status: int = 502, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_s = retry_after_s
 
 
 class Backend(Protocol):

@@ -15,6 +15,7 @@ from agon.prompts.summary import summarize
 from agon.prompts.wordings import WORDINGS
 from agon.records import AnswerStyle, Completion, Lineup, Problem, Prompt, Role, Summary
 from agon.runs.redact import REDACTED, redact
+from agon.serve.words import words_of
 
 WORDING = "plain-v1"
 
@@ -26,8 +27,6 @@ _LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 _VERSION = re.compile(r"v\d+[a-z0-9.]*", re.IGNORECASE)
 _CHAT_ROUTE = "/chat/completions"
 
-# Letters of scripts without spaces count one by one, other words by eight letters, numbers by three digits, all else by the sign.
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]|\d{1,3}|[^\W\d_]{1,8}|\S")
 # What chat templates write between turns. A server that finds it in a message may take it for the end of the turn.
 _CHAT_MARK = re.compile(
     r"<[|｜][^<>|｜\s]{1,60}[|｜]>|<\|?(?:turn|channel)\|?>|<(?:bos|eos|/?s|(?:start|end)_of_turn)>|\[/?INST\]|<</?SYS>>"
@@ -173,19 +172,6 @@ class EndpointSummarizer:
             max_tokens=max_tokens,
             shows_answer=shows_answer,
         )
-
-
-def words_of(
-    text: str, *, add_special_tokens: bool = False, return_offsets_mapping: bool = True
-) -> dict[str, list[int] | list[tuple[int, int]]]:
-    """Split a text into words and signs, in the shape of a tokenizer's answer; the ids say nothing."""
-    offsets = [word.span() for word in _WORD.finditer(text)]
-    return {"input_ids": [0] * len(offsets), "offset_mapping": offsets}
-
-
-def num_words(text: str) -> int:
-    """Count words and signs: about the tokens of English text, some fewer than those of formulas."""
-    return sum(1 for _ in _WORD.finditer(text))
 
 
 def _without_marks(text: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from agon.errors import AgonError, ConfigError, DataError, EngineError
 from agon.serve.admission import BusyError, ClosingError
+from agon.serve.backend import EndpointError
 
 JsonTree = dict[str, Any]
 
@@ -67,6 +68,9 @@ def request_error_of(error: BaseException) -> RequestError:
         )
     if isinstance(error, ClosingError):
         return closing_error()
+    if isinstance(error, EndpointError):
+        wait = None if error.retry_after_s is None else math.ceil(error.retry_after_s)
+        return RequestError(_one_line(error), status=error.status, code="endpoint_error", retry_after_s=wait)
     if isinstance(error, EngineError):
         return RequestError(_one_line(error), status=500, code="engine_error")
     if isinstance(error, AgonError):

@@ -12,25 +12,27 @@ from agon.errors import ConfigError
 from agon.match.exchange import Turn
 from agon.records import Completion
 from agon.serve.records import Ended, Piece
+from agon.serve.words import num_words
 
 
 async def until_stop(pieces: AsyncGenerator[Piece], stops: Sequence[str], turn: Turn) -> AsyncGenerator[Piece]:
     """Yield the pieces of a turn up to the first stop string; the turn has then ended, with a completion that is cut there.
 
-    Its tokens count as sampled whether or not they are left. Where the backend names no tokens, pieces are counted for them.
+    Its tokens count as sampled whether or not they are left. Where the backend names no tokens, words and signs are counted for them.
     """
     strings, started = StopStrings(stops), time.perf_counter()
     kept: list[Piece] = []
-    num_sampled, num_pieces = 0, 0
+    num_sampled, received = 0, list[str]()
     async for piece in pieces:
-        num_sampled, num_pieces = num_sampled + len(piece.token_ids), num_pieces + 1
+        num_sampled += len(piece.token_ids)
+        received.append(piece.text)
         passed = strings.add(piece)
         if piece.ended is not None:
             passed = _joined([passed, strings.finish()])
         kept.append(passed)
         ended = piece.ended
         if strings.has_stopped:
-            own = ended or _interrupted(turn, num_sampled, num_pieces, time.perf_counter() - started)
+            own = ended or _interrupted(turn, num_sampled, "".join(received), time.perf_counter() - started)
             left = _joined(kept)
             completion = replace(
                 own.completion, token_ids=left.token_ids, logprobs=left.logprobs, text=left.text, stop_reason="stop"
@@ -147,12 +149,12 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
     )
 
 
-def _interrupted(turn: Turn, num_sampled: int, num_pieces: int, seconds: float) -> Ended:
+def _interrupted(turn: Turn, num_sampled: int, text: str, seconds: float) -> Ended:
     """A turn that will not come to its own end. Nobody has told the adapter's version: it is 0."""
     return Ended(
         Completion((), (), "", "stop", turn.request.adapter, adapter_version=0),
-        num_prompt_tokens=len(turn.request.prompt_ids),
-        num_completion_tokens=num_sampled or num_pieces,
+        num_prompt_tokens=len(turn.request.prompt_ids) or num_words(turn.prompt.text),
+        num_completion_tokens=num_sampled or num_words(text),
         seconds=seconds,
         is_estimated=not num_sampled,
     )

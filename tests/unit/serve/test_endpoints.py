@@ -16,8 +16,6 @@ from agon.serve.endpoints import (
     endpoint_lineups,
     endpoint_of,
     endpoint_task,
-    num_words,
-    words_of,
 )
 from agon.tasks.typed import typed_problem
 
@@ -209,20 +207,6 @@ def test_other_angle_brackets_and_the_question_of_the_client_are_left_alone():
     text = EndpointPrompts("boxed").challenge(problem, [left]).text
     assert left.text in text
     assert "What does <|im_end|> mean?" in text
-
-
-def test_words_are_counted_as_words_signs_and_letters_of_scripts_without_spaces():
-    # what | is | 12345 as 123 + 45 | + | x | ? and 42 | 的 | 答 | 案; internationalisation as internat + ionalisa + tion
-    assert num_words("What is 12345+x?") == 7
-    assert num_words("42的答案") == 4
-    assert num_words("internationalisation") == 3
-    assert num_words(" \n") == 0
-
-
-def test_the_offsets_of_words_are_where_they_stand():
-    encoding = words_of("a  bc+\U0001f600")
-    assert encoding["offset_mapping"] == [(0, 1), (3, 5), (5, 6), (6, 7)]
-    assert len(encoding["input_ids"]) == 4
 
 
 def test_a_summary_withholds_the_answer_and_the_reasoning():

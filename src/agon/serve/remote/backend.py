@@ -13,11 +13,13 @@ import httpx
 
 from agon.match.exchange import Turn
 from agon.records import Completion
-from agon.serve.endpoints import ADAPTER_OF, Endpoint, num_words
+from agon.serve.backend import EndpointError
+from agon.serve.endpoints import ADAPTER_OF, Endpoint
 from agon.serve.records import Ended, Job, Piece
 from agon.serve.remote.incoming import Events, Incoming, Usage
-from agon.serve.remote.refusals import EndpointError, Unusable
+from agon.serve.remote.refusals import Unusable
 from agon.serve.remote.upstream import TIMEOUT, Upstream
+from agon.serve.words import num_words
 
 # After its last event a stream is read to its end, so that the connection can be used again. Most end at once.
 _LAST_BYTES_TIMEOUT_S = 0.2

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agon.errors import EngineError
 from agon.runs.redact import REDACTED, redact
+from agon.serve.backend import EndpointError
 from agon.serve.endpoints import Endpoint
 
 _MAX_BODY_BYTES = 64 * 1024
@@ -22,15 +22,6 @@ _MAX_REASON_CHARS = 300
 _READ_TIMEOUT_S = 10.0
 _BUSY = (429, 503)
 _GATEWAY_ERROR, _GATEWAY_TIMEOUT, _UNAVAILABLE, _BAD_REQUEST = 502, 504, 503, 400
-
-
-class EndpointError(EngineError):
-    """An endpoint that gave no usable answer. `status` is what a server in front of it answers, `retry_after_s` how long it asked to wait."""
-
-    def __init__(self, message: str, *, status: int = _GATEWAY_ERROR, retry_after_s: float | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.retry_after_s = retry_after_s
 
 
 class Unusable(Exception):

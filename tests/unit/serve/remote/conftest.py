@@ -14,10 +14,10 @@ from agon.errors import EngineError
 from agon.match.asking import Sampling
 from agon.match.exchange import exchange_of
 from agon.records import Problem
+from agon.serve.backend import EndpointError
 from agon.serve.endpoints import EndpointPrompts, EndpointSummarizer, endpoint_lineups, endpoint_of
 from agon.serve.records import Job
 from agon.serve.remote.backend import RemoteBackend
-from agon.serve.remote.refusals import EndpointError
 
 
 @dataclass

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import aclosing
 
 import httpx
 import pytest
 
+from agon.serve.backend import EndpointError
+from agon.serve.cascade import play_job
 from agon.serve.endpoints import endpoint_of
-from agon.serve.records import Message
+from agon.serve.records import Finished, Message
 from agon.serve.remote.backend import RemoteBackend
 
 
@@ -288,3 +291,51 @@ def test_it_is_always_alive_and_knows_no_context():
     )
     assert backend.context_length is None
     assert backend.check_alive() is None
+
+
+def test_an_endpoint_that_takes_no_stop_strings_is_cut_here_and_its_tokens_are_estimated(trial):
+    def script(seen):
+        if "stop" in seen.body:
+            seen.refuse(400, "stop is not supported")
+        else:
+            seen.answer("four words and a END of more")
+
+    async def play(backend, endpoint):
+        async with aclosing(play_job(backend, trial.job("drafter", stop=("END",)), None)) as events:
+            return [event async for event in events]
+
+    *_, ended, finished = trial.run(play, script)
+    assert finished.match.final.completion.text == "four words and a "
+    assert ended.ended.is_estimated
+    # "four", "words", "and", "a", "END" and what came with it.
+    assert 5 <= ended.ended.num_completion_tokens <= 7
+    assert ended.ended.num_prompt_tokens > 20
+
+
+@pytest.mark.parametrize(("model", "roles"), [("cascade", "AB"), ("cascade-b-a", "BA")])
+def test_a_match_of_two_endpoints_is_played_in_both_directions(trial, model, roles):
+    async def play(backend, drafter, challenger):
+        async with aclosing(play_job(backend, trial.job(model, samples=3), None)) as events:
+            return [event.match async for event in events if isinstance(event, Finished)]
+
+    matches = trial.run(
+        play,
+        lambda seen: seen.answer("By drafting. \\boxed{41}"),
+        lambda seen: seen.answer("By challenging. \\boxed{42}"),
+    )
+    assert sorted(match.sample for match in matches) == [0, 1, 2]
+    for match in matches:
+        assert [attempt.adapter for attempt in match.attempts] == list(roles)
+        assert match.final.verdict.answer == {"AB": "42", "BA": "41"}[roles]
+        assert match.summaries[0].text == {"AB": "By drafting. [withheld]", "BA": "By challenging. [withheld]"}[roles]
+        assert len({attempt.prompt.text for attempt in match.attempts}) == 2
+
+
+def test_a_failing_challenger_fails_the_match_and_gives_the_others_up(trial):
+    async def play(backend, drafter, challenger):
+        async with aclosing(play_job(backend, trial.job(samples=4), None)) as events:
+            async for _ in events:
+                pass
+
+    with pytest.raises(EndpointError, match=r"^the challenger's endpoint failed \(500\): boom$"):
+        trial.run(play, lambda seen: seen.answer("\\boxed{41}"), lambda seen: seen.refuse(500, "boom"))

@@ -12,9 +12,9 @@ import pytest
 
 from agon.errors import AgonError, ConfigError, EngineError
 from agon.match.asking import Sampling
+from agon.serve.backend import EndpointError
 from agon.serve.endpoints import endpoint_of
 from agon.serve.remote.backend import RemoteBackend
-from agon.serve.remote.refusals import EndpointError
 
 NEUTRAL = Sampling(max_draft_tokens=100, max_challenge_tokens=200, max_summary_tokens=50)
 KEY = "key-of-the-drafter-1234"
