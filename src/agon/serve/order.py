@@ -66,8 +66,7 @@ async def chat_order(body: ChatBody, offer: Offer, room: Room) -> Order:
     lineup = _lineup(body, offer)
     cap = _final_cap(body)
     before = _before(body.messages, offer)
-    if body.logprobs and offer.vocabulary is None:
-        raise RequestError("logprobs are not known of these endpoints: leave them out", param="logprobs")
+    _require_logprobs(body.logprobs, offer)
     typed, plain = await _off_loop(
         body.messages[-1].text, lambda text: _typed_and_asked(text, body.gold, offer, "messages")
     )
@@ -83,6 +82,7 @@ async def completion_order(body: CompletionBody, offer: Offer, room: Room) -> Or
         RequestError: naming the field that cannot be used.
     """
     lineup = _lineup(body, offer)
+    _require_logprobs(body.logprobs is not None, offer)
     if lineup.has_challenge:
         if not isinstance(body.prompt, str):
             raise RequestError(
@@ -135,6 +135,11 @@ def _lineup(body: Body, offer: Offer) -> Lineup:
         if getattr(body, field) is not None and not lineup.has_challenge:
             raise RequestError(f"{field} is for cascades, but model {name} has one stage: set max_tokens", param=field)
     return lineup
+
+
+def _require_logprobs(wanted: bool, offer: Offer) -> None:
+    if wanted and offer.vocabulary is None:
+        raise RequestError("logprobs are not known of these endpoints: leave them out", param="logprobs")
 
 
 def unknown_model(name: str, offer: Offer) -> RequestError:
