@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 from collections import deque
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -230,3 +233,24 @@ class Client:
 def client_of():
     """Return a function that makes a client of a service's application."""
     return lambda service: Client(create_app(service))
+
+
+@pytest.fixture(scope="session")
+def stepped() -> ModuleType:
+    """The stepping engine without a model, and what reads its tokens, from the file beside this one."""
+    spec = importlib.util.spec_from_file_location("stepped", Path(__file__).with_name("stepped.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def stepped_script(stepped):
+    return stepped.SteppedScript
+
+
+@pytest.fixture
+def char_reader(stepped):
+    return stepped.CharReader()
