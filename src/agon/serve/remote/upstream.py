@@ -9,15 +9,14 @@ import random
 import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, cast
 from urllib.parse import quote
 
 import httpx
 
-from agon import __version__
 from agon.errors import ConfigError, EngineError
 from agon.serve.endpoints import Endpoint
+from agon.serve.remote.clients import Clients
 from agon.serve.remote.refusals import Refusal, Unusable, failure, read_body, read_refusal
 
 MAX_RETRIES = 3
@@ -28,7 +27,6 @@ TIMEOUT = httpx.Timeout(connect=10.0, read=300.0, write=30.0, pool=None)
 _START_TIMEOUT_S = 20.0
 _MAX_LIST_BYTES = 16 * 1024 * 1024
 _MAX_SHOWN_MODELS = 8
-_IDLE_CONNECTIONS = 128
 
 # What an endpoint may not take, and what is lost without it. Other refusals are told: what a client set is never left out.
 _DISPENSABLE = {
@@ -52,18 +50,7 @@ class Upstream:
         self.model = endpoint.model or ""
         self._backoff_s = backoff_s
         self._not_taken: frozenset[str] = frozenset()
-        headers = {"User-Agent": f"agon/{__version__}", "Accept-Encoding": "identity"}
-        if endpoint.key is not None:
-            headers["Authorization"] = f"Bearer {endpoint.key}"
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            timeout=timeout,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=_IDLE_CONNECTIONS),
-            # What one client's answer set must not go out with another's request.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
-            # A proxy for the network cannot reach what runs on this machine.
-            trust_env=not endpoint.is_local,
-        )
+        self._clients = Clients(endpoint, timeout)
 
     async def start(self) -> None:
         """Find the endpoint's model.
@@ -90,21 +77,22 @@ class Upstream:
         Raises:
             EndpointError: the endpoint refused, or could not be reached.
         """
-        response = await self._accepted(body, rng)
-        try:
-            yield response
-        finally:
-            await response.aclose()
+        async with self._clients.borrow() as client:
+            response = await self._accepted(client, body, rng)
+            try:
+                yield response
+            finally:
+                await response.aclose()
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._client.aclose()
+        await self._clients.close()
 
-    async def _accepted(self, body: Mapping[str, Any], rng: random.Random) -> httpx.Response:
+    async def _accepted(self, client: httpx.AsyncClient, body: Mapping[str, Any], rng: random.Random) -> httpx.Response:
         not_taken, num_retries = self._not_taken, 0
         while True:
             spoken = _spoken(body, not_taken)
-            answer = await self._send(spoken)
+            answer = await self._send(client, spoken)
             if isinstance(answer, httpx.Response):
                 self._learn(not_taken)
                 return answer
@@ -120,8 +108,8 @@ class Upstream:
             num_retries += 1
             await asyncio.sleep(wait)
 
-    async def _send(self, body: Mapping[str, Any]) -> httpx.Response | Refusal:
-        request = self._client.build_request(
+    async def _send(self, client: httpx.AsyncClient, body: Mapping[str, Any]) -> httpx.Response | Refusal:
+        request = client.build_request(
             "POST",
             f"{self.endpoint.base_url}/chat/completions",
             # Escaped, so that half a surrogate pair can be sent.
@@ -129,7 +117,7 @@ class Upstream:
             headers={"Content-Type": "application/json", "Accept": "text/event-stream"},
         )
         try:
-            response = await self._client.send(request, stream=True)
+            response = await client.send(request, stream=True)
         except httpx.HTTPError as error:
             return failure(error)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -151,9 +139,9 @@ class Upstream:
     async def _get(self, path: str) -> Any:
         """Return the JSON at a path, None where there is none."""
         try:
-            async with asyncio.timeout(_START_TIMEOUT_S):
-                request = self._client.build_request("GET", f"{self.endpoint.base_url}/{path}")
-                response = await self._client.send(request, stream=True)
+            async with asyncio.timeout(_START_TIMEOUT_S), self._clients.borrow() as client:
+                request = client.build_request("GET", f"{self.endpoint.base_url}/{path}")
+                response = await client.send(request, stream=True)
                 if response.status_code != 200:
                     refusal = await read_refusal(response, self.endpoint)
                     raise EngineError(f"{self._shown} {refusal.reason}")
