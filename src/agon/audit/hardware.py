@@ -42,6 +42,13 @@ try:
     found["varlen"] = True
 except ImportError:
     found["varlen"] = False
+found["flash"] = ""
+if any(gpu["capability"].startswith("9.") for gpu in found["gpus"]):
+    try:
+        from agon.learner.flash import find_kernels
+        found["flash"] = "here" if find_kernels() else "lacking"
+    except Exception:
+        found["flash"] = "lacking"
 print("\\n" + json.dumps(found))
 """
 
@@ -96,11 +103,20 @@ def look_at_gpus(probe: dict[str, Any] | str) -> list[Finding]:
         findings.append(Finding(GROUP, f"GPU {number}", "ok", detail))
     if not probe["gpus"]:
         findings.append(_no_gpu(probe))
-    kernel = "torch's variable-length kernel" if probe["gpus"] and probe["varlen"] else "padded blocks"
-    lacking = bool(probe["gpus"]) and not probe["varlen"]
-    remedy = "a newer torch packs faster on this GPU" if lacking else ""
-    findings.append(Finding(GROUP, "packed attention", "missing" if lacking else "ok", kernel, remedy))
+    findings.append(_packed_attention(probe))
     return findings
+
+
+def _packed_attention(probe: dict[str, Any]) -> Finding:
+    name = "packed attention"
+    if not probe["gpus"]:
+        return Finding(GROUP, name, "ok", "padded blocks")
+    if probe["flash"] == "here":
+        return Finding(GROUP, name, "ok", "FlashAttention 4, as vLLM carries it")
+    if not probe["varlen"]:
+        return Finding(GROUP, name, "missing", "padded blocks", "a newer torch packs faster on this GPU")
+    lacks = "; vLLM with nvidia-cutlass-dsl[cu13] has a faster one" if probe["flash"] else ""
+    return Finding(GROUP, name, "ok", f"torch's variable-length kernel{lacks}")
 
 
 def _no_gpu(probe: dict[str, Any]) -> Finding:

@@ -215,9 +215,10 @@ class TrainSettings(Table):
     (measured on a CUDA device; never elsewhere)."""
     compile: Literal["auto", "on", "off"] = "auto"
     """Whether decoder layers are compiled for the update; `auto` does it on a CUDA device for bases of 100M parameters and more,
-    and says so when a base cannot be. It took 75 s at the start where it was measured (docs/benchmarks.md)."""
-    attention: Literal["torch", "flash4"] = "torch"
-    """Kernels for packed sequences on a CUDA device: torch's own (FlashAttention 2), or the FlashAttention 4 that vLLM carries (Hopper)."""
+    and says so when a base cannot be. It took about 20 s at the start where it was measured (docs/benchmarks.md)."""
+    attention: Literal["auto", "torch", "flash4"] = "auto"
+    """Kernels for packed sequences on a CUDA device: torch's own (FlashAttention 2), or the FlashAttention 4 that vLLM carries
+    (`flash4`; a Hopper, heads 64 to 128 wide). `auto` takes the latter where it is installed and agrees with plain attention at the start."""
     save_every: Positive = 20
     """Steps between checkpoints; the last step is always saved."""
     keep_checkpoints: Positive = 2

@@ -7,14 +7,23 @@ up itself (`activate_flash_attention_impl`), but expects other return values tha
 # No postponed annotations: torch reads an operation's types from them.
 import importlib
 import importlib.util
+import warnings
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from agon.learner.blocks import attend_by_blocks, plan_blocks
+from agon.model.base import Base
+
 _MODULE = "vllm.vllm_flash_attn.cute.interface"
-_LARGEST_HEAD = 128
+_HEAD_WIDTHS = range(64, 129, 8)
+# Sequences that end within a block of the kernels (128), beyond one, and at once; and a window shorter than the longest.
+_TRIAL_LENGTHS, _TRIAL_WINDOW = (200, 70, 1), 50
+# Half precision leaves some thousandths.
+_LARGEST_ERROR = 0.03
 
 
 @cache
@@ -33,8 +42,37 @@ def find_kernels() -> Any | None:
 def fits(query: Tensor, value: Tensor) -> bool:
     """Tell whether the kernels take heads of this kind."""
     width = query.shape[-1]
-    is_half = query.dtype in (torch.bfloat16, torch.float16)
-    return is_half and width == value.shape[-1] and width % 8 == 0 and width <= _LARGEST_HEAD
+    return width == value.shape[-1] and _takes(width, query.dtype)
+
+
+def why_not(base: Base) -> str:
+    """Say why a base's attention cannot run by the kernels; blank if it can."""
+    if find_kernels() is None:
+        return "its kernels are not here: they need a Hopper GPU and vLLM with nvidia-cutlass-dsl[cu13]"
+    if base.device.type != "cuda":
+        return f"the base is on the device {base.device.type}"
+    for _, _, width in _heads(base):
+        if not _takes(width, base.dtype):
+            return f"its kernels take no heads of width {width} in {str(base.dtype).removeprefix('torch.')}"
+    return ""
+
+
+def try_out(base: Base) -> str:
+    """Run the kernels on heads like the base's, forward and backward, beside `attend_by_blocks`.
+
+    Returns what was wrong, blank if values and gradients agree. They are compiled in it, as the first update would have to.
+    """
+    has_windows = any(getattr(layer, "sliding_window", None) for layer in _layer_configs(base))
+    windows = [None, _TRIAL_WINDOW] if has_windows else [None]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # their compiler's own, about an argument that is not given
+            errors = [_trial_error(base, heads, window) for heads in _heads(base) for window in windows]
+    except Exception as error:  # their compiler has no one kind of its own
+        return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0][:200]}"
+    if all(error < _LARGEST_ERROR for error in errors):
+        return ""
+    return f"values or gradients differ by {max(errors):.2g} of their size from those computed otherwise"
 
 
 def attend(
@@ -115,6 +153,46 @@ def _differentiate(ctx: Any, grad: Tensor | None, _: Tensor | None) -> tuple[Ten
 
 
 _flash.register_autograd(_differentiate, setup_context=_remember)
+
+
+def _takes(width: int, dtype: torch.dtype) -> bool:
+    return dtype in (torch.bfloat16, torch.float16) and width in _HEAD_WIDTHS
+
+
+def _layer_configs(base: Base) -> list[Any]:
+    config = base.model.config.get_text_config()
+    return [config.per_layer_config[number] for number in range(config.num_hidden_layers)]
+
+
+def _heads(base: Base) -> list[tuple[int, int, int]]:
+    """Query heads, key heads and their width, of each kind of layer."""
+    found: dict[tuple[int, int, int], None] = {}
+    for config in _layer_configs(base):
+        heads = config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // heads
+        found[heads, getattr(config, "num_key_value_heads", None) or heads, width] = None
+    return list(found)
+
+
+def _trial_error(base: Base, kind: tuple[int, int, int], window: int | None) -> float:
+    heads, key_heads, width = kind
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(sum(_TRIAL_LENGTHS), count, width) for count in (heads, key_heads, key_heads, heads)]
+    *own, weights = (torch.randn(shape, generator=generator).to(base.device, base.dtype) for shape in shapes)
+    other = [part.float().transpose(0, 1)[None].requires_grad_() for part in own]
+    query, key, value = (part.requires_grad_() for part in own)
+    offsets = torch.tensor([0, *accumulate(_TRIAL_LENGTHS)], dtype=torch.int32, device=base.device)
+    scale = width**-0.5
+    out = attend(query, key, value, offsets, longest=max(_TRIAL_LENGTHS), scale=scale, window=window)
+    blocks = plan_blocks(_TRIAL_LENGTHS, base.device)
+    expected = attend_by_blocks(other[0], other[1], other[2], blocks, scale=scale, window=window, softcap=None)[0]
+    mine = [out.detach(), *torch.autograd.grad(out, own, weights)]
+    theirs = [
+        expected.detach(),
+        *(grad[0].transpose(0, 1) for grad in torch.autograd.grad(expected, other, weights.float())),
+    ]
+    pairs = zip(mine, theirs, strict=True)
+    return max(float((found.float() - known).norm() / known.norm()) for found, known in pairs)
 
 
 def _arguments(offsets: Tensor, longest: int, scale: float, left: int) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from agon.learner.forward import attention_for, can_pack, score
 from agon.learner.layers import Forward, compile_layers, decoder_layers, running_layers
 from agon.learner.logprobs import TokenLogprobs, output_head
 from agon.learner.packing import MicroBatch, Sample, make_microbatches
+from agon.model.base import Base
 from agon.model.memory import free_bytes
 from agon.model.pair import AdapterPair
 from agon.records import ADAPTERS
@@ -37,7 +38,7 @@ _LOGIT_BYTES = {True: 4, False: 18}
 class Runner:
     """Runs micro-batches. What it found out at the start is in its attributes.
 
-    `compile_seconds` is what the first compiled forward and backward pass took, 0 without. `bytes_per_token` is what a token's
+    `attention` is the name of the attention that packed sequences run by. `compile_seconds` is what the first compiled forward and backward pass took, 0 without. `bytes_per_token` is what a token's
     activations take without recomputation, measured; None where memory is not watched (no CUDA device).
     `tokens_per_microbatch` is the budget that micro-batches are cut by.
     """
@@ -46,7 +47,8 @@ class Runner:
         """Find out how the base can be run.
 
         Raises:
-            ConfigError: `train.compile` is "on" and the base cannot be compiled.
+            ConfigError: `train.compile` is "on" and the base cannot be compiled, or `train.attention` is "flash4" and it cannot
+                be had.
             ModelError: the base's output layer is of a kind the learner does not know.
         """
         self._pair = pair
@@ -57,7 +59,7 @@ class Runner:
         self._layers = decoder_layers(pair.base.model)
         self._forwards: list[Forward] | None = None
         self.is_packed = can_pack(pair.base)
-        self.attention = _choose_attention(settings)
+        self.attention = _choose_attention(pair.base, settings) if self.is_packed else NAME
         self.bytes_per_token: int | None = None
         self.compile_seconds = 0.0
         if _wants_compiling(pair, settings, is_packed=self.is_packed):
@@ -176,14 +178,19 @@ class Runner:
         return held // batch.input_ids.numel()
 
 
-def _choose_attention(settings: TrainSettings) -> str:
-    if settings.attention != "flash4":
+def _choose_attention(base: Base, settings: TrainSettings) -> str:
+    if settings.attention == "torch":
         return NAME
-    if flash.find_kernels() is None:
-        raise ConfigError(
-            'train.attention is "flash4", but its kernels are not here: they need a Hopper GPU and vLLM; set it to "torch"'
-        )
-    return FLASH_NAME
+    is_asked = settings.attention == "flash4"
+    cannot = flash.why_not(base)
+    if cannot and not is_asked:
+        return NAME
+    wrong = cannot or flash.try_out(base)
+    if wrong and is_asked:
+        raise ConfigError(f'train.attention is "flash4", but {wrong}; set it to "auto" or "torch"')
+    if wrong:
+        warnings.warn(f"FlashAttention 4 is here, but not used, which is slower ({wrong})", stacklevel=4)
+    return NAME if wrong else FLASH_NAME
 
 
 def _wants_compiling(pair: AdapterPair, settings: TrainSettings, *, is_packed: bool) -> bool:

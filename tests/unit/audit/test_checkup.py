@@ -11,7 +11,7 @@ from agon.audit.findings import Finding
 from agon.audit.packages import REQUIRED
 from agon.verifiers.sandbox import Layer
 
-CPU = {"version": "2.13.0", "built_for": None, "mps": False, "varlen": False, "gpus": []}
+CPU = {"version": "2.13.0", "built_for": None, "mps": False, "varlen": False, "flash": "", "gpus": []}
 CUDA = CPU | {"gpus": [{"name": "H", "capability": "9.0", "free": 1, "total": 2}]}
 NAMESPACES = [Layer(f"{name} namespace", True, "") for name in ("user", "process", "file system", "network")]
 ISOLATED = [*NAMESPACES, Layer("resource limits", True, ""), Layer("a program runs", True, "")]

@@ -9,7 +9,7 @@ from agon.audit.findings import readable
 from agon.audit.hardware import TorchProbe, look_at_gpus, look_at_machine
 
 Usage = namedtuple("Usage", "total used free")
-CPU = {"version": "2.13.0", "built_for": None, "mps": False, "varlen": False, "gpus": []}
+CPU = {"version": "2.13.0", "built_for": None, "mps": False, "varlen": False, "flash": "", "gpus": []}
 
 
 def by_name(findings):
@@ -67,6 +67,9 @@ def test_gpus_are_named_with_their_memory():
     found = by_name(look_at_gpus(CPU | {"built_for": "CUDA 13.0", "varlen": True, "gpus": [gpu]}))
     assert found["GPU 0"].detail == "NVIDIA H, 3 GiB free of 4 GiB, capability 9.0"
     assert found["packed attention"] == ("machine", "packed attention", "ok", "torch's variable-length kernel", "")
+    for flash, told in (("here", "FlashAttention 4"), ("lacking", "nvidia-cutlass-dsl[cu13] has a faster one")):
+        hopper = CPU | {"built_for": "CUDA 13.0", "varlen": True, "gpus": [gpu], "flash": flash}
+        assert told in by_name(look_at_gpus(hopper))["packed attention"].detail
     old = by_name(look_at_gpus(CPU | {"built_for": "CUDA 12.6", "gpus": [gpu]}))["packed attention"]
     assert (old.state, old.detail) == ("missing", "padded blocks")
 

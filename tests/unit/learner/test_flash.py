@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -77,6 +78,7 @@ def kernels(monkeypatch):
     kernels = Kernels()
     monkeypatch.setattr(flash, "find_kernels", lambda: kernels)
     monkeypatch.setattr(flash, "fits", lambda query, value: True)
+    monkeypatch.setattr(flash, "why_not", lambda base: "")
     return kernels
 
 
@@ -145,6 +147,60 @@ def test_a_run_that_asks_for_kernels_that_are_not_here_is_refused(make_base, mak
     monkeypatch.setattr(flash, "find_kernels", lambda: None)
     with pytest.raises(ConfigError, match=r'train\.attention is "flash4", but its kernels are not here'):
         make_learner(make_pair(make_base("llama")), attention="flash4")
+
+
+def test_it_is_taken_by_default_where_it_can_be(kernels, make_base, make_pair, make_learner, monkeypatch):
+    assert make_learner(make_pair(make_base("llama"))).runner.attention == FLASH_NAME
+    assert make_learner(make_pair(make_base("llama")), attention="torch").runner.attention == attention.NAME
+    monkeypatch.setattr(flash, "why_not", lambda base: "no")
+    assert make_learner(make_pair(make_base("llama"))).runner.attention == attention.NAME
+
+
+def test_why_not_names_what_is_lacking(make_base, monkeypatch):
+    base = make_base("llama")
+    monkeypatch.setattr(flash, "find_kernels", lambda: None)
+    assert "not here" in flash.why_not(base)
+    monkeypatch.setattr(flash, "find_kernels", Kernels)
+    assert flash.why_not(base) == "the base is on the device cpu"
+    on_gpu = replace(base, device=torch.device("cuda"))
+    assert flash.why_not(on_gpu) == "its kernels take no heads of width 8 in float32"
+    base.model.config.head_dim = 64
+    assert flash.why_not(replace(on_gpu, dtype=torch.bfloat16)) == ""
+
+
+def test_layers_that_differ_are_looked_at_one_by_one(make_base, monkeypatch):
+    monkeypatch.setattr(flash, "find_kernels", Kernels)
+    base = replace(make_base("gemma4"), device=torch.device("cuda"), dtype=torch.bfloat16)
+    assert "no heads of width 8" in flash.why_not(base)
+
+
+class Wrong(Kernels):
+    """Kernels that forget the window, or with `is_broken` whose compiler fails."""
+
+    is_broken = False
+
+    def _asked(self, *tensors, **more):
+        if self.is_broken:
+            raise NotImplementedError("no such layout\nsecond line")
+        scale, _ = super()._asked(*tensors, **more)
+        return scale, None
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_kernels_that_fail_their_trial_are_not_used(
+    kernels, make_base, make_pair, make_learner, monkeypatch, is_broken
+):
+    pair = make_pair(make_base("qwen2-window"))
+    assert flash.try_out(pair.base) == ""
+    wrong = Wrong()
+    wrong.is_broken = is_broken
+    monkeypatch.setattr(flash, "find_kernels", lambda: wrong)
+    told = "NotImplementedError: no such layout" if is_broken else "gradients differ by"
+    with pytest.warns(UserWarning, match=told):
+        learner = make_learner(pair)
+    assert learner.runner.attention == attention.NAME
+    with pytest.raises(ConfigError, match=told):
+        make_learner(pair, attention="flash4")
 
 
 @pytest.mark.gpu
