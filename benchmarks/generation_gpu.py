@@ -2,11 +2,13 @@
 
     python benchmarks/generation_gpu.py                          Qwen3-0.6B's shape with random weights, about 5 minutes
     python benchmarks/generation_gpu.py --parts multi-lora       some of the parts: stock, bare, swapped, multi-lora
+    python benchmarks/generation_gpu.py --parts stock swapped --new-tokens --swaps 10       the stages of a step alone
 
 Each part is a process of its own. Printed: start-up, tokens a second of one call with 512 and with 1,024 new tokens, of drafts
 followed by challenges (all drafts first, or challenges joining as drafts end; equal and lognormal lengths), adapter updates, and
 how far engine and learner logprobs are apart. Agon's engine always returns logprobs; stock vLLM is not asked for them.
-Lengths are set by each request's cap: random weights do not stop.
+Lengths are set by each request's cap: random weights do not stop. Rates are medians of `--repeats` calls after one that warms up; stages of
+lognormal lengths are sampled `--lognormal-repeats` times, after those of equal length.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import importlib.util
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -36,7 +39,8 @@ def main() -> None:
     parser.add_argument("--prompt-tokens", type=int, default=128)
     parser.add_argument("--new-tokens", type=int, nargs="*", default=[512, 1024])
     parser.add_argument("--swaps", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--lognormal-repeats", type=int, default=1)
     parser.add_argument("--out", type=Path, help="file for the numbers as JSON")
     parser.add_argument("--one", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -48,16 +52,19 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         options.model = options.model or random_model(Path(folder))
-        results = {part: in_process(part, options) for part in options.parts}
-    if options.out:
-        options.out.write_text(json.dumps(results, indent=1))
+        results: dict[str, dict[str, Any]] = {}
+        for part in options.parts:
+            results[part] = in_process(part, options)
+            if options.out:
+                options.out.write_text(json.dumps(results, indent=1) + "\n")
     show(results)
 
 
 def in_process(part: str, options: argparse.Namespace) -> dict[str, Any]:
     flags = ["--one", part, "--model", str(options.model), "--prompts", str(options.prompts)]
     flags += ["--prompt-tokens", str(options.prompt_tokens), "--swaps", str(options.swaps)]
-    flags += ["--repeats", str(options.repeats), "--new-tokens", *map(str, options.new_tokens)]
+    flags += ["--repeats", str(options.repeats), "--lognormal-repeats", str(options.lognormal_repeats)]
+    flags += ["--new-tokens", *map(str, options.new_tokens)]
     done = subprocess.run([sys.executable, __file__, *flags], stdout=subprocess.PIPE, text=True, check=False)
     for line in done.stdout.splitlines():
         if line.startswith("RESULT "):
@@ -128,6 +135,7 @@ def stock(options: argparse.Namespace) -> dict[str, Any]:
 
         def run(caps: Any = caps, asked: Any = asked) -> int:
             sampled = 0
+            llm.reset_prefix_cache()  # what an earlier call left would spare this one its prompts
             for number, part in enumerate(asked):
                 own = caps[number * len(half) : (number + 1) * len(half)]
                 params = [
@@ -138,7 +146,7 @@ def stock(options: argparse.Namespace) -> dict[str, Any]:
                 sampled += stock_tokens(done)
             return sampled
 
-        result[f"stages_{lengths}"] = rate(run, options, warm=False)
+        result[f"stages_{lengths}"] = rate_of_stages(run, lengths, options)
     return result
 
 
@@ -162,19 +170,25 @@ def stock_tokens(outputs: list[Any]) -> int:
     return sum(len(output.outputs[0].token_ids) for output in outputs)
 
 
-def rate(run: Callable[[], int], options: argparse.Namespace, *, warm: bool = True) -> float:
-    """Best tokens a second of some repeats, after one that is not counted."""
+def rate(run: Callable[[], int], options: argparse.Namespace) -> list[float]:
+    """Tokens a second of each repeat, after one that is not counted."""
+    timed(run)
+    return [timed(run) for _ in range(options.repeats)]
+
+
+def rate_of_stages(run: Callable[[], int], lengths: str, options: argparse.Namespace) -> list[float]:
+    """The same; for lognormal lengths, which take long, those of equal length have been the warm-up."""
+    return rate(run, options) if lengths == "equal" else [timed(run) for _ in range(options.lognormal_repeats)]
+
+
+def timed(run: Callable[[], int]) -> float:
     import torch
 
-    best = 0.0
-    for repeat in range(options.repeats + warm):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        tokens = run()
-        torch.cuda.synchronize()
-        if repeat or not warm:
-            best = max(best, tokens / (time.perf_counter() - started))
-    return best
+    torch.cuda.synchronize()
+    started = time.perf_counter()
+    tokens = run()
+    torch.cuda.synchronize()
+    return tokens / (time.perf_counter() - started)
 
 
 def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -190,12 +204,12 @@ def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
     if part != "bare":
         half = rows[: len(rows) // 2]
         for lengths in ("equal", "lognormal"):
-            result[f"stages_{lengths}"] = rate(
-                lambda k=lengths: one.stages(half, k, is_growing=False), options, warm=False
+            result[f"stages_{lengths}"] = rate_of_stages(
+                lambda k=lengths: one.stages(half, k, is_growing=False), lengths, options
             )
             if part == "multi-lora":
-                result[f"growing_{lengths}"] = rate(
-                    lambda k=lengths: one.stages(half, k, is_growing=True), options, warm=False
+                result[f"growing_{lengths}"] = rate_of_stages(
+                    lambda k=lengths: one.stages(half, k, is_growing=True), lengths, options
                 )
         result |= one.updates(options.swaps)
     result |= one.parity(rows[:64])
@@ -212,6 +226,8 @@ def show(results: dict[str, dict[str, Any]]) -> None:
 
 
 def cell(value: Any) -> str:
+    if isinstance(value, list):
+        value = statistics.median(value) if value else None
     if not isinstance(value, float):
         return "" if value is None else str(value)
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

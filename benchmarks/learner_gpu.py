@@ -202,6 +202,7 @@ def make_learner(changes: dict[str, Any], arguments: argparse.Namespace) -> Lear
             parameter.normal_(std=0.01)
     settings = TrainSettings(
         **{
+            "attention": "torch",
             "tokens_per_microbatch": 32_768,
             "logprob_chunk": arguments.logprob_chunk,
             "max_logprob_gap": 100.0,

@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("--sides", nargs="+", choices=SIDES, default=SIDES)
     parser.add_argument("--steps", type=int, default=3, help="steps that are counted, after one that warms up")
     parser.add_argument("--short-warm-up", action="store_true", help="at most 64 new tokens in the step that warms up")
-    parser.add_argument("--attention", choices=("torch", "flash4"), default="torch", help="our train.attention")
+    parser.add_argument("--attention", choices=("auto", "torch", "flash4"), default="auto", help="our train.attention")
     parser.add_argument("--trl-rows", type=int, default=8, help="TRL's per_device_train_batch_size (8 is its default)")
     parser.add_argument("--trl-keeps-activations", action="store_true", help="TRL without gradient checkpointing")
     parser.add_argument("--out", type=Path, help="JSON file for the numbers; results of other parts stay in it")
