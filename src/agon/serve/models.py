@@ -100,15 +100,16 @@ def direction_of(lineup: Lineup) -> Direction | None:
             return None
 
 
-def chosen_direction(evaluations: Iterable[Mapping[str, Any]]) -> Direction | None:
-    """Return the direction that a run's evaluations chose on development problems; of several the one that did best there.
+def chosen_direction(evaluations: Iterable[Mapping[str, Any]], *, task: str) -> Direction | None:
+    """Return the direction that a run's evaluations on a task chose on its development problems; of several the one that did best there.
 
     None where none was chosen.
     """
     chosen = [
         result
         for result in evaluations
-        if result.get("protocol") in _DEPLOYED
+        if result.get("task") == task
+        and result.get("protocol") in _DEPLOYED
         and result.get("direction") in DIRECTIONS
         and isinstance(result.get("dev_accuracy"), int | float)
     ]
