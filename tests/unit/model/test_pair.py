@@ -177,6 +177,41 @@ def test_sampling_nests_and_restores_on_an_error(make_pair, randomise, logits):
         assert torch.equal(logits(model), own)
 
 
+@pytest.mark.parametrize("mount", ["merged", "split"])
+def test_prepared_sampling_is_sampling_and_leaves_the_model_as_it_was(make_base, make_pair, randomise, logits, mount):
+    pair = make_pair(make_base())
+    pair._is_merging = mount == "merged"
+    for name in pair.names:
+        randomise(pair, name)
+    wanted = {}
+    for name in ("A", None, "B"):
+        with pair.sampling(name) as model:
+            wanted[name] = logits(model)
+    prepared = {name: pair.prepare(name) for name in wanted}
+    for name in ("A", "B", None, "B", "A", "A"):
+        with prepared[name]() as model:
+            assert torch.equal(logits(model), wanted[name])
+            with pytest.raises(ZeroDivisionError), prepared["B"]():
+                _ = 1 / 0
+            assert torch.equal(logits(model), wanted[name])
+        assert torch.equal(logits(pair.base.model), wanted[None])
+
+
+def test_prepared_sampling_ends_with_the_adapters_next_step_and_not_inside_training(make_pair, randomise, logits):
+    pair = make_pair()
+    randomise(pair, "A")
+    own, other = pair.prepare("A"), pair.prepare("B")
+    with pair.training("A"), pytest.raises(AssertionError, match="sampling inside training"), own():
+        pass
+    train(pair, "A", 1)
+    with pytest.raises(AssertionError, match="adapter 'A' was written to since"), own():
+        pass
+    with other(), pair.sampling("A") as model:
+        moved = logits(model)
+    with pair.prepare("A")() as model:
+        assert torch.equal(logits(model), moved)
+
+
 def test_bfloat16_base_keeps_float32_adapters_that_move_at_a_tiny_rate(make_base, make_pair):
     # T23: in bfloat16 an update of 1e-6 on weights near 0.1 would be rounded away.
     pair = make_pair(make_base(dtype=torch.bfloat16))

@@ -82,6 +82,23 @@ def test_all_rows_may_leave_and_new_ones_begin():
     assert step(cache, 6) == [[5, 6]]
 
 
+def test_room_is_made_for_more_rows_and_longer_prompts_and_the_rows_is_given_up_again():
+    cache = DecodeCache(CONFIG, room=2, longest_prompt=1)
+    cache.admit(prefilled([1], [2]), rows=[0, 1], lengths=[1, 1])
+    assert step(cache, 10, 20) == [[1, 10], [2, 20]]
+    # Five rows where there is room for two, and a prompt that does not fit before the slot.
+    cache.admit(prefilled([3], [4, 5, 6, 7, 8, 9]), rows=[0, 1, 1], lengths=[1, 6, 6])
+    long = [4, 5, 6, 7, 8, 9]
+    assert step(cache, 11, 21, 30, 40, 50) == [[1, 10, 11], [2, 20, 21], [3, 30], [*long, 40], [*long, 50]]
+    assert cache.layers[0].keys.shape[0] == 8
+    cache.select([0, 4])
+    assert step(cache, 12, 51) == [[1, 10, 11, 12], [*long, 50, 51]]
+    for number in range(100):
+        seen = step(cache, number, -number)
+    assert seen == [[1, 10, 11, 12, *range(100)], [*long, 50, 51, *(-number for number in range(100))]]
+    assert cache.layers[0].keys.shape[0] == 2
+
+
 def test_families_are_told_apart(make_base):
     kinds = {family: make_base(family).model.config for family in ("llama", "qwen2-window", "qwen3.5", "gemma4")}
     assert {family for family, config in kinds.items() if has_running_state(config)} == {"qwen3.5"}
