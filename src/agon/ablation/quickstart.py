@@ -12,7 +12,7 @@ from agon.ablation.jobs import default_parallel
 from agon.comparison.report import write_compared
 from agon.config import Settings
 from agon.errors import ConfigError
-from agon.evaluation.evaluate import Subject, choose_direction, evaluate
+from agon.evaluation.evaluate import Subject, better_direction, direction_note, direction_scores, evaluate
 from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.match.lineups import lineup_for
 from agon.recipe import settings_from
@@ -121,7 +121,7 @@ def _measure(settings: Settings, out: Path, on_evaluation: OnEvaluation | None) 
 
 def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
     settings, sampling = opened.settings, sampling_for(opened.settings)
-    lineup, direction, notes = _lineup_of(row, opened)
+    lineup, direction, accuracy, notes = _chosen(row, opened)
     subject = Subject(
         label=row.label,
         title=row.title,
@@ -132,6 +132,7 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
         direction=direction,
         method=settings.train.method if row.run is not None else None,
         notes=(*opened.notes, *notes),
+        dev_accuracy=accuracy,
     )
     evaluated = evaluate(opened.session, opened.task.test, subject, settings=settings.evaluation, sampling=sampling)
     flat = [match for of_problem in evaluated.matches for match in of_problem]
@@ -139,15 +140,21 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
     return evaluated.result
 
 
-def _lineup_of(row: Row, opened: Opened) -> tuple[Lineup, Direction | None, tuple[str, ...]]:
+class _Chosen(NamedTuple):
+    lineup: Lineup
+    direction: Direction | None = None
+    dev_accuracy: float | None = None
+    notes: tuple[str, ...] = ()
+
+
+def _chosen(row: Row, opened: Opened) -> _Chosen:
+    """Say who plays; a cascade's direction is chosen on the development problems."""
     if row.protocol != "cascade":
-        return lineup_for(row.protocol, is_base=row.run is None), None, ()
-    settings = opened.settings
-    direction, note = choose_direction(
-        opened.session,
-        opened.task.dev,
-        task=opened.task.name,
-        settings=settings.evaluation,
-        sampling=sampling_for(settings),
+        return _Chosen(lineup_for(row.protocol, is_base=row.run is None))
+    settings, dev = opened.settings.evaluation, opened.task.dev
+    scores = direction_scores(
+        opened.session, dev, task=opened.task.name, settings=settings, sampling=sampling_for(opened.settings)
     )
-    return lineup_for("cascade", direction=direction), direction, (note,)
+    direction = better_direction(scores)
+    note = direction_note(scores, num_problems=len(dev))
+    return _Chosen(lineup_for("cascade", direction=direction), direction, scores[direction], (note,))

@@ -103,25 +103,6 @@ def evaluate(
     return Evaluated(result, matches, latency_s)
 
 
-def choose_direction(
-    session: Session,
-    problems: Sequence[Problem],
-    *,
-    task: str,
-    settings: EvaluationSettings,
-    sampling: Sampling,
-) -> tuple[Direction, str]:
-    """Pick a cascade's direction on the development problems, and say so with both accuracies. A tie goes to a-b.
-
-    Choosing the better of two on the test problems would inflate the result by one to two points (docs/statistics.md).
-
-    Raises:
-        DataError: there are no development problems.
-    """
-    scores = direction_scores(session, problems, task=task, settings=settings, sampling=sampling)
-    return better_direction(scores), direction_note(scores, num_problems=len(problems))
-
-
 def direction_scores(
     session: Session,
     problems: Sequence[Problem],
@@ -132,6 +113,8 @@ def direction_scores(
     lineups: Mapping[Direction, Lineup] | None = None,
 ) -> dict[Direction, float]:
     """Return the accuracy in each direction on the development problems, of a cascade or of other line-ups.
+
+    Choosing the better of two on the test problems would inflate the result by one to two points (docs/statistics.md).
 
     Raises:
         DataError: there are no development problems.

@@ -6,7 +6,7 @@ import pytest
 
 from agon.config import EvaluationSettings
 from agon.errors import DataError
-from agon.evaluation.evaluate import Subject, choose_direction, direction_scores, evaluate
+from agon.evaluation.evaluate import Subject, better_direction, direction_note, direction_scores, evaluate
 from agon.match.lineups import lineup_for
 from agon.match.play import Sampling
 from agon.records import Problem
@@ -129,10 +129,11 @@ def test_a_direction_is_scored_by_the_cascade_unless_other_line_ups_are_given(ma
     # whoever challenges, its answers are those of the table: a tie, which goes to a-b
     session, _ = make_session(_says)
     how = {"task": "t", "settings": EvaluationSettings(), "sampling": SAMPLING}
-    assert direction_scores(session, PROBLEMS, **how) == {"a-b": 2 / 5, "b-a": 2 / 5}
-    assert choose_direction(session, PROBLEMS, **how) == (
-        "a-b",
-        "direction a-b chosen on 5 development problems (a-b 0.400, b-a 0.400)",
+    scores = direction_scores(session, PROBLEMS, **how)
+    assert scores == {"a-b": 2 / 5, "b-a": 2 / 5}
+    assert better_direction(scores) == "a-b"
+    assert direction_note(scores, num_problems=5) == (
+        "direction a-b chosen on 5 development problems (a-b 0.400, b-a 0.400)"
     )
     lineups = {name: lineup_for("blind-second", direction=name) for name in ("a-b", "b-a")}
     # the second counts: B alone is right for 1, 2 and 3, A alone for 0 and 1
