@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from agon.cli.common import Subcommands, add_json, print_json, text
+from agon.cli.common import Subcommands, add_json, print_json, tell, text
+
+if TYPE_CHECKING:
+    from agon.serve.records import Event
 
 
 def add_parser(subcommands: Subcommands) -> None:
@@ -14,11 +18,11 @@ def add_parser(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "solve",
         help="let a trained pair solve one problem",
-        description="Show draft, summary, challenge and answer of one problem.",
+        description="Show draft, summary, challenge and answer of one problem while they are written.",
     )
     parser.add_argument("subject", type=text, metavar="RUN", help="a run folder")
     parser.add_argument("problem", metavar="PROBLEM", help="the problem's text; for the quickstart: '12 7 5 = 25'")
-    parser.add_argument("--direction", choices=("a-b", "b-a"), help="who drafts (default: a-b)")
+    parser.add_argument("--direction", choices=("a-b", "b-a"), help="who drafts (default: chosen on dev)")
     parser.add_argument("--gold", help="the right answer, if it is to be checked")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sampling")
     add_json(parser)
@@ -27,19 +31,27 @@ def add_parser(subcommands: Subcommands) -> None:
 
 def solve(options: Namespace) -> int:
     """`agon solve`."""
-    from agon.cli.table import print_match
-    from agon.evaluation.load import open_run
-    from agon.evaluation.solve import solve as play_one
-    from agon.evaluation.solve import solved_json
     from agon.runs.parent import default_run
+    from agon.serve.run import Doors, open_run_service
+    from agon.serve.solve import solve as play_one
+    from agon.serve.solve import solved_json
 
-    opened = open_run(default_run(Path(options.subject)))
-    for note in opened.notes:
-        print(f"agon: {note}", file=sys.stderr)
-    with opened.session:
-        match = play_one(opened, options.problem, gold=options.gold, direction=options.direction, seed=options.seed)
+    with open_run_service(default_run(Path(options.subject)), Doors(), direction=options.direction) as opened:
+        for note in opened.notes:
+            tell(note)
+        watch = _unseen if options.json else _printer()
+        match = play_one(opened.service, options.problem, gold=options.gold, seed=options.seed, tell=watch)
     if options.json:
         print_json(solved_json(match))
-    else:
-        print_match(match)
     return 0
+
+
+def _unseen(event: Event) -> None:
+    pass
+
+
+def _printer() -> Callable[[Event], None]:
+    from agon.cli.table import console
+    from agon.cli.watch import MatchPrinter
+
+    return MatchPrinter(console()).take

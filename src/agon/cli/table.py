@@ -1,4 +1,4 @@
-"""Results for people: the table with intervals, one evaluation, one match."""
+"""Results for people: the table with intervals, one evaluation."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from typing import Any
 
 from rich import box
 from rich.console import Console
-from rich.panel import Panel
 from rich.table import Table
-from rich.text import Text
-
-from agon.match.unchecked import NOT_CHECKED
-from agon.records import Match
 
 # A table that is piped into a file must not be folded to 80 columns.
 _WIDE = 170
@@ -44,11 +39,11 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
             *(_counted(row, name) for name in ("conversion", "blind_second", "regression")),
             _share(row["copy_rate"]),
         )
-    console = _console()
-    console.print(table)
-    console.print(_legend(first), highlight=False)
+    out = console()
+    out.print(table)
+    out.print(_legend(first), highlight=False)
     for note in dict.fromkeys(f"{row['title']}: {note}" for row in rows for note in row["notes"]):
-        console.print(f"  {note}", markup=False, highlight=False)
+        out.print(f"  {note}", markup=False, highlight=False)
 
 
 def print_evaluation(row: Mapping[str, Any]) -> None:
@@ -77,44 +72,9 @@ def print_evaluation(row: Mapping[str, Any]) -> None:
     outcomes = ", ".join(f"{name} {count}" for name, count in sorted(row["outcomes"].items()))
     lines.append(f"  outcomes: {outcomes}; truncated stages {_share(row['truncated_share'])}")
     lines += [f"  {note}" for note in row["notes"]]
-    console = _console()
+    out = console()
     for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def print_match(match: Match) -> None:
-    """Print a match stage by stage: draft, what crossed, challenge, answer."""
-    console = _console()
-    console.print(Panel(Text(match.problem.question), title="problem", title_align="left"))
-    for attempt in match.drafts:
-        console.print(
-            _stage(f"draft by {attempt.adapter or 'base'}", attempt.completion.text, attempt.completion.num_tokens)
-        )
-    for summary in match.summaries:
-        leak = ", the withheld answer can still be read" if summary.has_leak else ""
-        answer = "answer shown" if summary.shows_answer else f"{summary.num_withheld} withheld{leak}"
-        title = f"summary as the challenger saw it ({answer})"
-        console.print(Panel(Text(summary.text), title=title, title_align="left"))
-    if match.challenge is not None:
-        challenge = match.challenge
-        console.print(
-            _stage(
-                f"challenge by {challenge.adapter or 'base'}",
-                challenge.completion.text,
-                challenge.completion.num_tokens,
-            )
-        )
-    verdict = match.final.verdict
-    outcome = (
-        ""
-        if verdict.reason == NOT_CHECKED
-        else f"  ({verdict.outcome}{': ' + verdict.reason if verdict.reason else ''})"
-    )
-    console.print(Text(f"answer: {verdict.answer if verdict.answer is not None else '(none)'}{outcome}"))
-
-
-def _stage(title: str, text: str, num_tokens: int) -> Panel:
-    return Panel(Text(text), title=f"{title}, {num_tokens} tokens", title_align="left")
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _legend(row: Mapping[str, Any]) -> str:
@@ -139,6 +99,7 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_WIDE)
+def console() -> Console:
+    """Return standard output as wide as the terminal, or wide enough for a table."""
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=_WIDE)

@@ -1,0 +1,72 @@
+"""One problem played by a service, without a server: what `agon solve` does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from agon.match.unchecked import NOT_CHECKED
+from agon.records import Match
+from agon.serve.cascade import play_job
+from agon.serve.records import Event, Finished, Job
+from agon.serve.service import Service
+from agon.tasks.typed import typed_problem
+
+
+def solve(
+    service: Service, text: str, *, gold: str | None, seed: int, tell: Callable[[Event], None] = lambda event: None
+) -> Match:
+    """Play one match of the problem in `text` by the service's default model, and `tell` of it while it grows.
+
+    Raises:
+        DataError: the text is no problem of the run's task.
+        EngineError: the request does not fit, or what samples failed.
+    """
+    offer = service.offer
+    problem, can_check = typed_problem(offer.task, text, gold)
+    job = Job(
+        problem=problem,
+        can_check=can_check,
+        lineup=offer.models[offer.default],
+        sampling=offer.sampling,
+        prompts=offer.prompts,
+        summarizer=offer.summarizer,
+        style=offer.style,
+        seed=seed,
+    )
+    return asyncio.run(_play(service, job, tell))
+
+
+async def _play(service: Service, job: Job, tell: Callable[[Event], None]) -> Match:
+    await service.backend.start()
+    try:
+        async with aclosing(play_job(service.backend, job, service.check)) as events:
+            async for event in events:
+                tell(event)
+                if isinstance(event, Finished):
+                    return event.match
+    finally:
+        await service.backend.close()
+    raise AssertionError("a job ends with its last match, or raises")
+
+
+def solved_json(match: Match) -> dict[str, Any]:
+    """Return what `agon solve --json` prints."""
+    stages = {attempt.role: attempt for attempt in match.attempts}
+    return {
+        "problem": match.problem.question,
+        "answer": match.final.verdict.answer,
+        "verdict": None if match.final.verdict.reason == NOT_CHECKED else match.final.verdict.outcome,
+        "summary": match.summaries[0].text if match.summaries else None,
+        **{
+            role: {
+                "adapter": attempt.adapter,
+                "text": attempt.completion.text,
+                "tokens": attempt.completion.num_tokens,
+                "truncated": attempt.completion.is_truncated,
+            }
+            for role, attempt in stages.items()
+        },
+    }
