@@ -143,6 +143,7 @@ def numbers_of(stage: StageEnded) -> dict[str, Any]:
         "prompt_tokens": ended.num_prompt_tokens,
         "seconds": round(ended.seconds, 4),
         "finish_reason": ended.completion.stop_reason,
+        **({"is_estimated": True} if ended.is_estimated else {}),
     }
 
 

@@ -8,6 +8,7 @@ import { Visit } from "./visit.js";
 import { ServerError, getJson, play } from "./wire.js";
 
 const CLOCK_MS = 100;
+const LEAST_SEEN = 400;
 
 class Page {
   constructor(info) {
@@ -87,7 +88,8 @@ class Page {
     const host = byId("match");
     const box = host.getBoundingClientRect();
     if (moves) host.focus({ preventScroll: true });
-    if (box.top < 0 || box.top > innerHeight * 0.6) host.scrollIntoView({ block: "start" });
+    // Too little of it can be seen, as on a phone below the form.
+    if (box.top < 0 || box.top > innerHeight - LEAST_SEEN) host.scrollIntoView({ block: "start" });
   }
 
   // Pieces come faster than a screen is drawn.

@@ -1,7 +1,7 @@
 // The match that is looked at: its problem, how it stands, its stages side by side.
 import { count, make, plural, seconds } from "./dom.js";
-import { cellOf, markOf, nameOf, numTokens, playersOf, wordsOf } from "./record.js";
-import { CrossingView, StageView, TITLES } from "./stage.js";
+import { cellOf, markOf, nameOf, numTokens, playersOf, titleOf, wordsOf } from "./record.js";
+import { CrossingView, StageView } from "./stage.js";
 import { readCountdown } from "./text.js";
 
 export class MatchView {
@@ -14,7 +14,7 @@ export class MatchView {
   show(record, form) {
     this.record = record;
     const slots = form === "countdown" ? readCountdown(record.problem) : null;
-    this.stages = record.stages.map((stage) => new StageView(stage, { slots, isRead: stage.role === "drafter" && record.stages.length > 1 }));
+    this.stages = record.stages.map((stage) => new StageView(stage, { model: record.model, slots }));
     this.crossing = record.stages.length > 1 ? new CrossingView(record.model) : null;
     this.mark = make("span", { class: "mark" });
     this.standing = make("span", { class: "standing" });
@@ -59,8 +59,8 @@ function aboutProblem(record, slots) {
 export function standingOf(record) {
   if (record.state === "running") {
     const running = record.stages.findLast((stage) => stage.state === "running");
-    if (running) return `${TITLES[running.role]} by ${nameOf(running.adapter)} is being written`;
-    return record.stages[0].state === "waiting" ? "Waiting for a free place on the server" : "The draft has ended";
+    if (running) return `${titleOf(record.model, running.role)} by ${nameOf(running.adapter)} is being written`;
+    return record.stages[0].state === "waiting" ? "Waiting for a free place on the server" : "The answers are being checked";
   }
   if (record.state !== "finished") return { stopped: "Stopped by you", failed: "Failed", refused: "Not played" }[record.state];
   const final = record.stages.at(-1);
@@ -73,11 +73,12 @@ export function showBefore(host, model) {
   const [first, last] = [model.stages[0], model.stages.at(-1)];
   const box = (kind, title, by, text) => make("section", { class: `stage ${kind}`, "data-state": "waiting" },
     make("h3", {}, kind === "crossing" && make("span", { class: "arrow", "aria-hidden": "true" }), title, by && make("small", {}, `by ${by}`)), make("p", { class: "before" }, text));
-  const draft = box("drafter", "Draft", nameOf(first.adapter), "One player reads the problem and writes a first solution: reasoning, a short account of it, an answer.");
   if (model.stages.length === 1) {
-    host.replaceChildren(make("h2", {}, "What you will see"), make("div", { class: "stages of-1" }, draft));
+    const alone = box("drafter", "Answer", nameOf(first.adapter), "One player alone, to compare with: it reads the problem and answers.");
+    host.replaceChildren(make("h2", {}, "What you will see"), make("div", { class: "stages of-1" }, alone));
     return;
   }
+  const draft = box("drafter", "Draft", nameOf(first.adapter), "One player reads the problem and writes a first solution: reasoning, a short account of it, an answer.");
   host.replaceChildren(make("h2", {}, "What you will see"), make("div", { class: "stages of-3" }, draft,
     box("crossing", "What crosses", null, model.shows_answer ? "The account crosses, its answer left in, as this pair was trained." : "A program takes the answer out of the account. The reasoning stays behind, too."),
     box("challenger", "Challenge", nameOf(last.adapter), "The other reads the problem and what crossed, solves it anew, and has the last word. A program judges both, if it can.")));

@@ -78,6 +78,11 @@ export function nameOf(adapter) {
   return adapter ?? "base";
 }
 
+export function titleOf(model, role) {
+  if (model.stages.length === 1) return "Answer";
+  return role === "drafter" ? "Draft" : "Challenge";
+}
+
 export function playersOf(model) {
   const names = model.stages.map((stage) => nameOf(stage.adapter));
   return names.length === 1 ? `${names[0]} alone` : names.join(" → ");

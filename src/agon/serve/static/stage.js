@@ -1,16 +1,15 @@
 // The three boxes of a match: draft, what crosses, challenge.
 import { count, grow, make, plural, seconds } from "./dom.js";
 import { inNumbers, splitReasoning, splitWithheld } from "./text.js";
-import { nameOf } from "./record.js";
+import { nameOf, titleOf } from "./record.js";
 
 // Longer reasoning folds when the visible text begins, unless somebody opened or closed it.
 const FOLDS_FROM = 1500;
 const VERDICTS = { correct: "right", wrong: "wrong", unparsed: "no answer read", truncated: "cut off", timeout: "check ran out of time", error: "check failed" };
 
-export const TITLES = { drafter: "Draft", challenger: "Challenge" };
-
 export class StageView {
-  constructor(stage, { slots, isRead }) {
+  constructor(stage, { model, slots }) {
+    const title = titleOf(model, stage.role);
     this.slots = slots;
     this.touched = false;
     this.badge = make("span", { class: "badge", hidden: true });
@@ -18,13 +17,12 @@ export class StageView {
     this.reasoning = document.createTextNode("");
     this.visible = document.createTextNode("");
     this.fold = make("details", { class: "reasoning", open: true, hidden: true },
-      make("summary", { onclick: () => { this.touched = true; } }, "Reasoning", isRead && make("small", {}, " stays behind")),
+      make("summary", { onclick: () => { this.touched = true; } }, "Reasoning", title === "Draft" && make("small", {}, " stays behind")),
       make("div", { class: "thought" }, this.reasoning));
-    const name = `${TITLES[stage.role]} by ${nameOf(stage.adapter)}`;
-    this.text = make("div", { class: "text", tabindex: "0", role: "group", "aria-label": `Text of the ${name.toLowerCase()}` }, this.fold, make("div", {}, this.visible));
+    this.text = make("div", { class: "text", tabindex: "0", role: "group", "aria-label": `${title} by ${nameOf(stage.adapter)}` }, this.fold, make("div", {}, this.visible));
     this.answer = make("p", { class: "answer", hidden: true });
     this.node = make("section", { class: `stage ${stage.role}` },
-      make("h3", {}, TITLES[stage.role], make("small", {}, `by ${nameOf(stage.adapter)}`), this.badge), this.facts, this.text, this.answer);
+      make("h3", {}, title, make("small", {}, `by ${nameOf(stage.adapter)}`), this.badge), this.facts, this.text, this.answer);
   }
 
   update(stage, now) {
@@ -58,9 +56,9 @@ function factsOf(stage, now) {
   if (stage.state === "running") return `writing for ${seconds((now - stage.begun) / 1000)}`;
   if (stage.state === "left") return "not begun";
   if (stage.state === "cut") return "broken off here";
-  const { tokens, prompt_tokens: read, seconds: took, finish_reason: reason } = stage.facts;
+  const { tokens, prompt_tokens: read, seconds: took, finish_reason: reason, is_estimated: isEstimated } = stage.facts;
   const cut = reason === "length" ? ", cut off at the cap on tokens" : "";
-  return `${plural(tokens, "token")} in ${seconds(took)}${cut}; prompt of ${count(read)}`;
+  return `${isEstimated ? "about " : ""}${plural(tokens, "token")} in ${seconds(took)}${cut}; prompt of ${count(read)}`;
 }
 
 export class CrossingView {

@@ -158,6 +158,7 @@ def test_the_direction_switch_swaps_who_drafts_and_players_can_be_seen_alone(ope
     play(page, "2 + 2 = ?", model="base")
     expect(page.locator(".outcome")).to_contain_text("answer wrong")
     expect(page.locator(".stage")).to_have_count(1)
+    expect(page.locator(".stage h3")).to_have_text(re.compile("^Answer"))
     assert page.locator("#score tbody tr").all_inner_texts() == ["B → A\t1\t0\t1\t1\t0", "base alone\t1\t–\t0\t–\t–"]
 
 
