@@ -11,12 +11,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from agon import __version__
-from agon.cli import ablate, compare, data, doctor, evaluate, report, serve, solve, train, verify
+from agon.cli import ablate, compare, data, doctor, evaluate, export, report, serve, solve, train, verify
 from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser
 from agon.errors import AgonError
 from agon.signals import termination_as_interrupt
 
-_COMMANDS = (train, ablate, evaluate, compare, solve, serve, report, verify, data, doctor)
+_COMMANDS = (train, ablate, evaluate, compare, solve, serve, export, report, verify, data, doctor)
 
 
 def build_parser() -> Parser:

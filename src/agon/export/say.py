@@ -1,0 +1,79 @@
+"""What there is to say about an export: lines for its card, and notes for whoever made it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agon.export.base import NamedBase
+from agon.export.records import Piece
+from agon.export.trained import Trained
+
+# Share of the update's size that rounding may take before it is worth a warning.
+_MUCH_LOST = 0.1
+
+
+def done_lines(piece: Piece) -> list[str]:
+    """Say what was done to a merged model and what was measured of it."""
+    lines: list[str] = []
+    rounding, check = piece.rounding, piece.check
+    if rounding is not None:
+        lines.append(
+            f"W0 + s·B·A added up in float32 and rounded once to {piece.dtype}: {rounding.changed_share:.3f} of the "
+            f"{rounding.num_weights} adapted weights differ from the base's; rounding took {rounding.lost:.2g} of the update's size"
+        )
+        lines.append(
+            "logits were not compared with those of base and adapter"
+            if check is None
+            else f"over {check.num_tokens} tokens its logits differ from those of base and adapter in float32 by {check.error:.2g} of "
+            f"their size (the adapter changes the base's by {check.effect:.2g}); the likeliest next token is the same after "
+            f"{check.same_choice:.3f} of the tokens"
+        )
+    if piece.added_stop_ids:
+        ids = ", ".join(map(str, piece.added_stop_ids))
+        lines.append(f"generation_config.json ends a text at the tokens {ids} as well, as training did")
+    if piece.gguf is not None:
+        lines.append(
+            f"{piece.gguf.name} was written by llama.cpp's converter with {piece.gguf.num_tensors} tensors; agon read no more of it than its "
+            "first bytes"
+        )
+    return lines
+
+
+def notes_of(trained: Trained, base: NamedBase, pieces: Sequence[Piece]) -> list[str]:
+    """Say what whoever exports has to know: what the export stands for, and what it lacks."""
+    notes = [_half(trained)] if trained.method.has_pair and len(pieces) == 1 else []
+    if not trained.is_finished:
+        notes.append(f"the run had taken {trained.step} of {trained.settings.train.steps} steps and had not ended")
+    if not base.is_known and any(piece.kind == "adapter" for piece in pieces):
+        notes.append(_nameless(base))
+    for piece in pieces:
+        notes += _lost(piece)
+        if piece.check is None and piece.kind != "adapter":
+            notes.append(f"{piece.adapter}: its logits were not compared with those of base and adapter")
+    return notes
+
+
+def _half(trained: Trained) -> str:
+    (name,) = trained.adapters
+    other = next(adapter for adapter in trained.method.adapters if adapter != name)
+    return f"{name} is one half of a pair that was trained to be deployed together: export {other} as well"
+
+
+def _nameless(base: NamedBase) -> str:
+    if base.name == "quickstart":
+        return "the embedded base is nowhere but in agon: --merge writes a model that needs no base"
+    return f"the adapter names its base {base.name!r}, after its folder here: --base NAME says where others find it"
+
+
+def _lost(piece: Piece) -> list[str]:
+    rounding = piece.rounding
+    if rounding is None:
+        return []
+    if rounding.is_zero:
+        return [f"{piece.adapter} changes nothing: its update is zero, and the merged model is the base"]
+    if rounding.lost <= _MUCH_LOST:
+        return []
+    return [
+        f"rounding to {piece.dtype} took {rounding.lost:.2g} of {piece.adapter}'s update (its size; {1 - rounding.changed_share:.0%} of the "
+        "adapted weights are as before): --dtype f32 keeps it all, and so does the adapter without --merge"
+    ]
