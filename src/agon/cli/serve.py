@@ -1,4 +1,4 @@
-"""`agon serve`: an OpenAI-compatible server over a trained pair."""
+"""`agon serve`: an OpenAI-compatible server over a trained pair, or over any two endpoints."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
 from agon.cli.common import EXIT_INTERRUPTED, Subcommands, text
+from agon.cli.serve_endpoints import add_endpoints, open_endpoints, wants_endpoints
 from agon.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agon.serve.doors import Doors
+    from agon.serve.doors import Doors, Opened
     from agon.serve.service import Service
 
 KEY_VARIABLE = "AGON_API_KEY"
@@ -25,11 +27,11 @@ def add_parser(subcommands: Subcommands) -> None:
     """Add the command."""
     parser = subcommands.add_parser(
         "serve",
-        help="serve a trained pair to OpenAI's clients, and watch it think",
+        help="serve a trained pair, or any two endpoints, to OpenAI's clients, and watch them think",
         description="Serve a run's pair: OpenAI's API under /v1, and a page at / on which the two can be watched. With a key in "
         f"{KEY_VARIABLE} (several by comma) or --api-key-file nobody is answered without one.",
     )
-    parser.add_argument("subject", type=text, metavar="RUN", help="a run folder")
+    parser.add_argument("subject", nargs="?", type=text, metavar="RUN", help="a run folder")
     parser.add_argument(
         "--direction", choices=("a-b", "b-a"), help="who drafts in model cascade (default: chosen on dev)"
     )
@@ -37,6 +39,7 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
     _add_address(parser)
     _add_limits(parser)
+    add_endpoints(parser)
     parser.set_defaults(run=serve)
 
 
@@ -77,21 +80,29 @@ def _add_limits(parser: ArgumentParser) -> None:
 
 def serve(options: Namespace) -> int:
     """`agon serve`."""
-    from agon.runs.parent import default_run
-    from agon.serve.run import open_run_service
     from agon.serve.server import bind
 
-    run = default_run(Path(options.subject))
-    doors = _doors(options)
+    opened = open_endpoints if wants_endpoints(options) else _open_run
+    service = opened(options, _doors(options))
     # First, since loading takes long and an address that is taken can be told at once.
-    with bind(options.host, options.port) as taken:
-        opened = open_run_service(
-            run, doors, overrides=tuple(options.set), step=options.step, direction=options.direction
-        )
-        with opened as ready:
-            for note in ready.notes:
-                print(f"agon: {note}", file=sys.stderr)
-            return _listen(options, ready.service, taken)
+    with bind(options.host, options.port) as taken, service as ready:
+        for note in ready.notes:
+            print(f"agon: {note}", file=sys.stderr)
+        return _listen(options, ready.service, taken)
+
+
+def _open_run(options: Namespace, doors: Doors) -> AbstractContextManager[Opened]:
+    # Loads torch.
+    from agon.runs.parent import default_run
+    from agon.serve.run import open_run_service
+
+    return open_run_service(
+        default_run(Path(options.subject)),
+        doors,
+        overrides=tuple(options.set),
+        step=options.step,
+        direction=options.direction,
+    )
 
 
 def _doors(options: Namespace) -> Doors:

@@ -1,0 +1,59 @@
+"""Two endpoints as a service: untrained models that draft and challenge as a pair does. No torch, no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from agon.config import VerifierSettings
+from agon.match.asking import Sampling
+from agon.records import AnswerStyle
+from agon.serve.doors import Doors, Opened, open_service
+from agon.serve.endpoints import Endpoint, EndpointPrompts, EndpointSummarizer, endpoint_lineups, endpoint_task
+from agon.serve.models import Offer
+from agon.serve.remote.backend import RemoteBackend
+from agon.verifiers.registry import open_verifiers
+
+DEFAULT_MAX_TOKENS = 4096
+"""What a stage may take if the request says nothing. Units: the endpoint's tokens."""
+MAX_SUMMARY_WORDS = 512
+"""What crosses at most, if the request says nothing. Units: words and signs."""
+
+_MAX_RUNNING = 64
+
+
+@contextmanager
+def open_endpoint_service(
+    drafter: Endpoint,
+    challenger: Endpoint,
+    doors: Doors,
+    *,
+    style: AnswerStyle,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+) -> Generator[Opened]:
+    """Open a service over two endpoints. Nothing is asked of them until its backend is started."""
+    offer, backend = _offer(style, max_tokens), RemoteBackend(drafter, challenger)
+    verifiers = open_verifiers(VerifierSettings())
+    with open_service(offer, backend, verifiers, doors, max_running=_MAX_RUNNING) as service:
+        yield Opened(service, tuple(_notes(drafter, challenger)))
+
+
+def _offer(style: AnswerStyle, max_tokens: int) -> Offer:
+    return Offer(
+        name="two endpoints",
+        models=endpoint_lineups(),
+        sampling=Sampling(
+            max_draft_tokens=max_tokens, max_challenge_tokens=max_tokens, max_summary_tokens=MAX_SUMMARY_WORDS
+        ),
+        prompts=EndpointPrompts(style),
+        summarizer=EndpointSummarizer(style),
+        style=style,
+        task=endpoint_task(style),
+        takes_conversations=True,
+    )
+
+
+def _notes(*endpoints: Endpoint) -> Generator[str]:
+    for endpoint in endpoints:
+        if endpoint.shows_key:
+            yield f"the {endpoint.name}'s key travels unencrypted to {endpoint.base_url}: take https if the endpoint has it"
