@@ -16,7 +16,7 @@ class Page {
     this.running = null;
     this.number = 0;
     this.isDrawing = false;
-    this.view = new MatchView(byId("match"), { onReuse: (record) => this.form.reuse(record) });
+    this.view = new MatchView(byId("match"), { onReuse: (record) => this.form.reuse(record), onStop: () => this.stop() });
     this.visit = new Visit({ onShow: (record) => this.show(record, true) });
     this.form = new AskForm(info, { onStart: () => this.start(), onModel: (model) => { if (!this.view.record) showBefore(byId("match"), model); } });
     this.picker = new ProblemPicker(info.num_problems, { onPick: (problem) => this.form.pick(problem) });
@@ -88,8 +88,9 @@ class Page {
     const host = byId("match");
     const box = host.getBoundingClientRect();
     if (moves) host.focus({ preventScroll: true });
-    // Too little of it can be seen, as on a phone below the form.
-    if (box.top < 0 || box.top > innerHeight - LEAST_SEEN) host.scrollIntoView({ block: "start" });
+    // Where the stages stand below each other, as on a phone, all of the screen is needed.
+    const isNarrow = matchMedia("(max-width: 57.99rem)").matches;
+    if (box.top < 0 || box.top > (isNarrow ? 0 : innerHeight - LEAST_SEEN)) host.scrollIntoView({ block: "start" });
   }
 
   // Pieces come faster than a screen is drawn.

@@ -5,9 +5,8 @@ import { CrossingView, StageView } from "./stage.js";
 import { readCountdown } from "./text.js";
 
 export class MatchView {
-  constructor(host, { onReuse }) {
-    this.host = host;
-    this.onReuse = onReuse;
+  constructor(host, { onReuse, onStop }) {
+    Object.assign(this, { host, onReuse, onStop });
     this.record = null;
   }
 
@@ -19,14 +18,16 @@ export class MatchView {
     this.mark = make("span", { class: "mark" });
     this.standing = make("span", { class: "standing" });
     this.figures = make("span", { class: "figures" });
+    // On a phone the form, with its own button, is out of sight.
+    this.stop = make("button", { type: "button", class: "small", onclick: () => { this.host.focus({ preventScroll: true }); this.onStop(); } }, "Stop this match");
+    this.again = make("button", { type: "button", class: "small", onclick: () => this.onReuse(record) }, "Ask this again");
     this.error = make("div", { class: "error-box", role: "alert" });
     const columns = [this.stages[0].node, ...(this.crossing ? [this.crossing.node, this.stages.at(-1).node] : [])];
     this.title = document.createTextNode("");
     this.host.replaceChildren(
       make("h2", {}, this.title, make("small", {}, `${playersOf(record.model)}, seed ${record.request.seed}`)),
       make("div", { class: "problem" }, make("div", { class: "text", tabindex: "0", role: "group", "aria-label": "Problem of this match" }, record.problem), ...aboutProblem(record, slots)),
-      this.outcome = make("p", { class: "outcome" }, this.mark, this.standing, this.figures,
-        make("button", { type: "button", class: "small", onclick: () => this.onReuse(record) }, "Ask this again")),
+      this.outcome = make("p", { class: "outcome" }, this.mark, this.standing, this.figures, this.stop, this.again),
       this.error,
       this.board = make("div", { class: `stages of-${columns.length}` }, ...columns));
     this.update();
@@ -41,6 +42,8 @@ export class MatchView {
     this.crossing?.update(record.summary);
     this.mark.className = `mark cell ${cellOf(record)}`;
     this.mark.textContent = markOf(record);
+    this.stop.hidden = record.state !== "running";
+    this.again.hidden = record.state === "running";
     const took = record.seconds ?? (now - record.begun) / 1000;
     this.standing.textContent = standingOf(record);
     this.board.hidden = this.outcome.hidden = record.state === "refused";

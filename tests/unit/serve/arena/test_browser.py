@@ -194,7 +194,8 @@ def test_a_running_match_goes_on_while_an_older_one_is_looked_at(open_page):
     expect(stage(page, "challenger")).to_have_attribute("data-state", "ended")
     page.locator("#history button").nth(0).click()
     expect(stage(page, "challenger")).to_have_attribute("data-state", "running")
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop this match").click()
+    expect(page.locator("#match")).to_be_focused()
     wait_for_end(page)
 
 
