@@ -9,8 +9,9 @@ import traceback
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from agon.errors import AgonError
+from agon.errors import AgonError, EngineError
 from agon.serve.asgi import App, ClientGone, Message, Receive, Scope, Send, send_json
+from agon.serve.backend import EndpointError
 from agon.serve.errors import request_error_of
 from agon.serve.metrics import Metrics
 
@@ -77,6 +78,9 @@ class Front:
         entry.code = told.code or ""
         if not isinstance(error, AgonError):
             log_mistake(error)
+        elif isinstance(error, EngineError) and not isinstance(error, EndpointError):
+            # An endpoint's own words may quote what a client sent; the engine's do not.
+            LOGGER.error("%s", told)
         if entry.status == 0:
             await send_json(send, told.status, told.to_json(), told.headers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import signal
 import socket
@@ -91,6 +92,9 @@ async def _serve(
             await asyncio.sleep(0.01)
         if listening.done():
             await listening
+        # What was loaded stays: looking through all of it again and again would hold every request up for a moment.
+        gc.collect()
+        gc.freeze()
         first, second = asyncio.Event(), asyncio.Event()
         with _signals(first, second):
             on_ready()

@@ -3,10 +3,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 
 import pytest
 from starlette.routing import Route
 
+from agon.errors import EngineError
 from agon.serve.app import create_app
 from agon.serve.service import Limits
 
@@ -298,6 +300,32 @@ def test_a_mistake_of_our_own_is_an_error_without_its_trace_or_message(make_serv
     assert "KeyError" in caplog.text
     assert "scripted.py" in caplog.text
     assert "private" not in caplog.text
+
+
+def test_what_the_engine_failed_of_is_told_to_the_client_and_in_the_log(make_service, client_of, caplog):
+    client = client_of(make_service(lambda turn: [EngineError("the card fell out")]))
+    (told,) = ask(client, lambda c: c.chat("a private problem"))
+    assert (told.status, told.error["message"]) == (500, "the card fell out")
+    assert "the card fell out" in caplog.text
+    assert "private" not in caplog.text
+
+
+def test_the_loop_goes_on_while_a_long_problem_is_read(make_service, client_of):
+    client = client_of(make_service(context_length=5000, limits=Limits(max_body_bytes=10**7)))
+
+    async def main():
+        asked = asyncio.create_task(client.chat("x" * 3_000_000))
+        longest = 0.0
+        while not asked.done():
+            started = time.perf_counter()
+            assert (await client.get("/health")).status == 200
+            await asyncio.sleep(0)
+            longest = max(longest, time.perf_counter() - started)
+        return await asked, longest
+
+    told, longest = asyncio.run(main())
+    assert (told.status, told.error["code"]) == (400, "context_length_exceeded")
+    assert longest < 1
 
 
 def test_the_log_has_one_line_a_request_without_texts_keys_or_lines_of_the_clients(make_service, client_of, caplog):
