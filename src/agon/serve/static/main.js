@@ -110,7 +110,7 @@ class Page {
     const hadFocus = document.activeElement === off;
     on.disabled = false;
     off.disabled = true;
-    if (hadFocus) on.focus();
+    if (hadFocus) on.focus({ preventScroll: true });
   }
 }
 

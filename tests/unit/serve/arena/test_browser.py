@@ -270,6 +270,8 @@ def test_a_phone_shows_the_stages_below_each_other_and_never_scrolls_sideways(op
     play(page, "wide" + "x" * 300, gold="9" * 180)
     wait_for_end(page)
     expect(page.locator(".outcome")).to_contain_text("draft right → challenge right")
+    # The match is looked at, not the form above it.
+    assert page.evaluate("document.querySelector('#match').getBoundingClientRect().top") < 100
     after = page.evaluate(widths)
     assert before[0] <= before[1] == width
     assert after[0] <= after[1] == width
