@@ -192,10 +192,14 @@ def test_a_generator_that_was_never_started_asks_for_nothing(make_job, stepped_s
 def test_a_request_that_does_not_fit_is_refused_and_the_others_go_on(make_job, stepped_script, char_reader):
     engine = stepped_script(_say)
 
-    async def scenario(backend):
-        good = asyncio.create_task(_all(backend, _turn(0), make_job()))
+    async def refuse(backend):
         with pytest.raises(EngineError, match="the context holds 100"):
-            await _all(backend, _turn(1, max_tokens=99), make_job())
+            await asyncio.wait_for(_all(backend, _turn(1, max_tokens=99), make_job()), 5)
+
+    async def scenario(backend):
+        await refuse(backend)
+        good = asyncio.create_task(_all(backend, _turn(0), make_job()))
+        await refuse(backend)
         backend.check_alive()
         assert (await good)[-1].ended is not None
 

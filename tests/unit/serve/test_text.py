@@ -138,6 +138,14 @@ def test_an_emoji_comes_whole_with_its_last_token():
     assert _stream(reader, ids[:4]) == ["a", "", "", "", "", "\ufffd"]
 
 
+@pytest.mark.parametrize("num_broken", range(10, 24))
+def test_an_emoji_after_many_broken_bytes_is_whole(num_broken):
+    alphabet = dict(zip(_gpt2_bytes(), _gpt2_characters(), strict=True))
+    data = b"\x80" * num_broken + "😀a".encode()
+    ids = [TOKENIZERS["byte-level"].convert_tokens_to_ids(alphabet[byte]) for byte in data]
+    assert "".join(_stream(READERS["byte-level"], ids)) == "\ufffd" * num_broken + "😀a"
+
+
 def _gpt2_bytes():
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     return printable + [byte for byte in range(256) if byte not in printable]
