@@ -13,6 +13,8 @@ export class AskForm {
     this.offerPlayers(onModel);
     this.explain();
     byId("ask").addEventListener("submit", (event) => { event.preventDefault(); this.onStart(); });
+    // The browser cannot point at a field that is folded away.
+    byId("more").addEventListener("invalid", () => { byId("more").open = true; }, true);
     this.problem.addEventListener("keydown", (event) => this.onKey(event));
     this.problem.addEventListener("input", () => this.forgetPicked());
   }

@@ -79,15 +79,16 @@ export class CrossingView {
     this.text.append(...parts.map((part) => (part === null ? make("mark", { class: "withheld" }, "withheld") : part)));
     this.facts.textContent = crossedWords(summary, this.shownAnswer);
     if (summary.is_empty) this.badges.append(make("span", { class: "badge alert" }, "stand-in"));
-    else if (summary.num_withheld) this.badges.append(make("span", { class: "badge alert" }, `${count(summary.num_withheld)} withheld`));
+    if (summary.num_withheld) this.badges.append(make("span", { class: "badge alert" }, `${count(summary.num_withheld)} withheld`));
     if (summary.has_leak && !this.shownAnswer) this.badges.append(make("span", { class: "badge error" }, "answer still readable"));
     if (summary.is_cut) this.badges.append(make("span", { class: "badge" }, "front cut off"));
   }
 }
 
 function crossedWords(summary, showsAnswer) {
-  if (summary.is_empty) return "The draft left nothing to read: this stands in for it.";
+  const taken = summary.num_withheld ? `Taken out: ${plural(summary.num_withheld, "place")} that told its answer.` : "";
+  if (summary.is_empty) return taken ? `${taken} Nothing else was left to read: this stands in for it.` : "The draft left nothing to read: this stands in for it.";
   if (showsAnswer) return "All that the challenger reads of the draft, its answer left in.";
-  if (summary.num_withheld) return `All that the challenger reads of the draft. Taken out: ${plural(summary.num_withheld, "place")} that told its answer.`;
+  if (taken) return `All that the challenger reads of the draft. ${taken}`;
   return "All that the challenger reads of the draft. Nothing had to be taken out.";
 }

@@ -199,7 +199,7 @@ def test_a_running_match_goes_on_while_an_older_one_is_looked_at(open_page):
     wait_for_end(page)
 
 
-def test_a_stage_that_was_cut_at_its_cap_says_so_and_its_stand_in_crosses(open_page):
+def test_a_cap_is_kept_and_told_its_stand_in_crosses_and_a_value_out_of_bounds_is_pointed_at(open_page):
     page = open_page()
     page.get_by_text("More", exact=True).click()
     page.get_by_label("Most tokens of the draft").fill("40")
@@ -208,6 +208,13 @@ def test_a_stage_that_was_cut_at_its_cap_says_so_and_its_stand_in_crosses(open_p
     expect(stage(page, "drafter").locator(".facts")).to_contain_text("40 tokens in")
     expect(stage(page, "drafter").locator(".facts")).to_contain_text("cut off at the cap")
     expect(stage(page, "crossing").locator(".badge")).to_have_text("stand-in")
+    more = page.locator("#more")
+    more.locator("summary").click()
+    expect(more).not_to_have_attribute("open", "")
+    page.locator("#temperature").evaluate("field => { field.value = 3; }")
+    page.locator("#start").click()
+    expect(page.locator("#temperature")).to_be_focused()
+    expect(page.locator("#match h2")).to_contain_text("Match 1")
 
 
 def test_a_picked_problem_brings_its_right_answer_which_typing_takes_away(open_page):
