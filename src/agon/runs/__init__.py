@@ -22,7 +22,7 @@ from agon.runs.checkpoints import (
 )
 from agon.runs.evaluations import evaluation_files, evaluation_matches_path, read_evaluations, write_evaluation
 from agon.runs.folder import RunFolder, match_files, match_step
-from agon.runs.lines import read_metrics, read_timings, truncate_metrics
+from agon.runs.lines import read_alarms, read_metrics, read_timings, truncate_metrics
 from agon.runs.lock import RunLock
 from agon.runs.manifest import (
     FORMAT_VERSION,
@@ -67,6 +67,7 @@ __all__ = [
     "newest_checkpoint",
     "output_errors",
     "prune_checkpoints",
+    "read_alarms",
     "read_config",
     "read_evaluations",
     "read_json",

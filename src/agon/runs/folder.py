@@ -13,11 +13,13 @@ from agon.records import Match
 from agon.runs.atomic import atomic_directory, output_errors, remove_leftovers
 from agon.runs.checkpoints import checkpoint_name, prune_checkpoints
 from agon.runs.lines import (
+    ALARMS_FILE,
     METRICS_FILE,
     TIMINGS_FILE,
     append_line,
     check_metrics,
     sync_file,
+    truncate_alarms,
     truncate_metrics,
     truncate_timings,
 )
@@ -29,7 +31,7 @@ from agon.runs.redact import redact
 
 
 class RunFolder:
-    """Writes a run: metrics, timings, matches, checkpoints. Holds the folder's lock until `close`.
+    """Writes a run: metrics, timings, alarms, matches, checkpoints. Holds the folder's lock until `close`.
 
     Make one with `create` or `open`, and use it as a context manager. Reading needs no RunFolder: see `read_metrics`,
     `read_matches`, `read_evaluations`, `newest_checkpoint`.
@@ -110,6 +112,10 @@ class RunFolder:
         """Append a step's wall-clock times to timings.jsonl."""
         append_line(self.path / TIMINGS_FILE, row)
 
+    def write_alarm(self, alarm: Mapping[str, Any]) -> None:
+        """Append an alarm to alarms.jsonl, with the step in which it sounded."""
+        append_line(self.path / ALARMS_FILE, alarm)
+
     def write_matches(self, step: int, matches: Iterable[Match]) -> Path:
         """Save the matches of a step."""
         path = self.path / "matches" / f"{checkpoint_name(step)}.jsonl.gz"
@@ -118,14 +124,15 @@ class RunFolder:
 
     @contextmanager
     def checkpoint(self, completed_steps: int, *, is_last: bool = False) -> Generator[Path]:
-        """Give a temporary folder to save into; it becomes checkpoints/step-… whole, after the metrics up to it are on the disk.
+        """Give a temporary folder to save into; it becomes checkpoints/step-… whole, after metrics and alarms up to it are on the disk.
 
         `is_last` marks the run as finished: some methods use their rollouts up before the last planned step.
 
         Raises:
             RunError: the place cannot be written to. Nothing is left behind.
         """
-        sync_file(self.path / METRICS_FILE)
+        for name in (METRICS_FILE, ALARMS_FILE):
+            sync_file(self.path / name)
         path = self.path / "checkpoints" / checkpoint_name(completed_steps)
         with atomic_directory(path, says={"is_last": is_last}) as folder:
             yield folder
@@ -135,13 +142,14 @@ class RunFolder:
         return prune_checkpoints(self.path, keep)
 
     def rewind(self, completed_steps: int) -> None:
-        """Drop metrics, timings and matches of later steps, so that the run continues as if it had not gone on.
+        """Drop metrics, timings, alarms and matches of later steps, so that the run continues as if it had not gone on.
 
         Raises:
             RunError: metrics.jsonl has fewer lines than steps were completed.
         """
         truncate_metrics(self.path, completed_steps)
         truncate_timings(self.path, completed_steps)
+        truncate_alarms(self.path, completed_steps)
         for path in match_files(self.path):
             # Steps count from 0: the first step after `completed_steps` of them has that number.
             if match_step(path) >= completed_steps:

@@ -1,4 +1,4 @@
-"""Files of one JSON object a line (metrics.jsonl, timings.jsonl): append, read back, cut to a number of steps."""
+"""Files of one JSON object a line (metrics.jsonl, timings.jsonl, alarms.jsonl): append, read back, cut to a number of steps."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from agon.runs.atomic import atomic_write_bytes, output_errors
 
 METRICS_FILE = "metrics.jsonl"
 TIMINGS_FILE = "timings.jsonl"
+ALARMS_FILE = "alarms.jsonl"
 
 
 def append_line(path: Path, row: Mapping[str, Any]) -> None:
@@ -41,10 +42,11 @@ def check_metrics(row: Mapping[str, Any]) -> None:
     if "step" not in row:
         raise ValueError(f"a metrics line needs its step; it has {', '.join(row)}")
     for name, value in row.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            raise DivergedError(
-                f"{name} is {value} at step {row['step']}: lower train.learning_rate or train.max_grad_norm"
-            )
+        for number in value.values() if isinstance(value, Mapping) else (value,):
+            if isinstance(number, float) and not math.isfinite(number):
+                raise DivergedError(
+                    f"{name} is {number} at step {row['step']}: lower train.learning_rate or train.max_grad_norm"
+                )
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
@@ -75,6 +77,11 @@ def read_timings(run: Path) -> list[dict[str, Any]]:
     return read_lines(run / TIMINGS_FILE)
 
 
+def read_alarms(run: Path) -> list[dict[str, Any]]:
+    """Return the alarms of a run, in the order they sounded."""
+    return read_lines(run / ALARMS_FILE)
+
+
 def truncate_metrics(run: Path, completed_steps: int) -> None:
     """Cut metrics.jsonl to the lines of the first `completed_steps` steps, and drop a half-written last line.
 
@@ -94,9 +101,12 @@ def truncate_metrics(run: Path, completed_steps: int) -> None:
 
 def truncate_timings(run: Path, completed_steps: int) -> None:
     """Drop the timings of later steps. Some may be missing: they are written last, and decide nothing."""
-    lines, rows = _whole_lines(run / TIMINGS_FILE), read_timings(run)
-    kept = [line for line, row in zip(lines, rows, strict=True) if row.get("step", -1) < completed_steps]
-    _keep(run / TIMINGS_FILE, kept)
+    _drop_later(run / TIMINGS_FILE, completed_steps)
+
+
+def truncate_alarms(run: Path, completed_steps: int) -> None:
+    """Drop the alarms of later steps. Most steps have none."""
+    _drop_later(run / ALARMS_FILE, completed_steps)
 
 
 def sync_file(path: Path) -> None:
@@ -104,6 +114,11 @@ def sync_file(path: Path) -> None:
     if path.exists():
         with output_errors(path), path.open("rb") as stream:
             os.fsync(stream.fileno())
+
+
+def _drop_later(path: Path, completed_steps: int) -> None:
+    lines, rows = _whole_lines(path), read_lines(path)
+    _keep(path, [line for line, row in zip(lines, rows, strict=True) if row.get("step", -1) < completed_steps])
 
 
 def _keep(path: Path, lines: list[bytes]) -> None:

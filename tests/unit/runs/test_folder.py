@@ -10,6 +10,7 @@ from agon.runs import (
     RunFolder,
     match_files,
     newest_checkpoint,
+    read_alarms,
     read_config,
     read_evaluations,
     read_manifest,
@@ -134,9 +135,12 @@ def test_rewinding_drops_what_came_after_the_checkpoint(run, match):
         run.write_metrics({"step": step})
         run.write_timings({"step": step})
         run.write_matches(step, [match])
+    for step in (1, 2, 2, 3):
+        run.write_alarm({"step": step, "name": "truncated"})
     run.rewind(3)
     assert [row["step"] for row in read_metrics(run.path)] == [0, 1, 2]
     assert [row["step"] for row in read_timings(run.path)] == [0, 1, 2]
+    assert [row["step"] for row in read_alarms(run.path)] == [1, 2, 2]
     assert [path.name for path in match_files(run.path)] == [f"step-{step:06d}.jsonl.gz" for step in (0, 1, 2)]
 
 

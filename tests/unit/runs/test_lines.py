@@ -73,6 +73,8 @@ def test_a_step_without_timings_does_not_let_a_later_one_stay(tmp_path):
 def test_a_number_that_is_not_finite_stops_the_run(value):
     with pytest.raises(DivergedError, match=f"draft/loss is {value} at step 3"):
         check_metrics({"step": 3, "draft/loss": value})
+    with pytest.raises(DivergedError, match=f"draft/importance_by_length is {value} at step 3"):
+        check_metrics({"step": 3, "draft/importance_by_length": {"64": 1.0, "128": value}})
 
 
 def test_an_unregistered_metric_and_a_line_without_step_are_refused():
