@@ -6,11 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import torch
+
 from agon.config import TrainSettings
-from agon.errors import RunError
+from agon.errors import DivergedError, RunError
 from agon.learner.learner import Learner
 from agon.model.checkpoint import load_checkpoint, save_checkpoint
 from agon.model.pair import AdapterPair
+from agon.records import ADAPTERS
 from agon.runs.checkpoints import checkpoint_step
 from agon.runs.folder import RunFolder
 
@@ -53,10 +56,29 @@ START = Progress()
 def save_state(
     run: RunFolder, pair: AdapterPair, learner: Learner, progress: Progress, *, is_last: bool, keep: int
 ) -> None:
-    """Save a checkpoint, whole or not at all, and remove all but the newest `keep`."""
+    """Save a checkpoint, whole or not at all, and remove all but the newest `keep`.
+
+    Raises:
+        DivergedError: an adapter holds a number that is not finite; nothing is saved.
+    """
+    require_finite(pair, progress.completed_steps)
     with run.checkpoint(progress.completed_steps, is_last=is_last) as folder:
         save_checkpoint(folder, pair, optimizers=learner.state(), progress=asdict(progress))
     run.prune_checkpoints(keep)
+
+
+def require_finite(pair: AdapterPair, completed_steps: int) -> None:
+    """Check that both adapters can be computed with.
+
+    Raises:
+        DivergedError: one holds a number that is not finite.
+    """
+    for name in ADAPTERS:
+        if not bool(torch.stack([matrix.isfinite().all() for matrix in pair.parameters(name)]).all()):
+            raise DivergedError(
+                f"adapter {name} holds numbers that are not finite after {completed_steps} steps, and was not saved: go on from the "
+                "checkpoint before, or train again with a lower train.learning_rate"
+            )
 
 
 def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner, own: TrainSettings) -> Progress:

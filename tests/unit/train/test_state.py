@@ -2,8 +2,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import pytest
+import torch
+
 from agon.config import TrainSettings
-from agon.train.state import Progress
+from agon.errors import DivergedError
+from agon.train.state import Progress, require_finite
 
 OWN = TrainSettings(steps=5, problems_per_step=4, group_size=2)
 
@@ -25,3 +29,22 @@ def test_a_run_is_over_when_its_problems_are_used_up_whatever_its_steps():
 def test_the_place_in_the_schedule_is_the_share_of_problems_used_up():
     assert Progress(3, 12).position(OWN) == 3.0
     assert Progress(2, 14).position(OWN) == 3.5
+
+
+class Pair:
+    """Two adapters of two matrices each."""
+
+    def __init__(self, **values: float) -> None:
+        self._matrices = {name: [torch.zeros(2, 2), torch.full((3,), values.get(name, 0.5))] for name in ("A", "B")}
+
+    def parameters(self, name):
+        return self._matrices[name]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_an_adapter_that_is_not_finite_is_not_saved(value):
+    require_finite(Pair(B=1e30), 20)
+    with pytest.raises(
+        DivergedError, match="adapter B holds numbers that are not finite after 20 steps, and was not saved"
+    ):
+        require_finite(Pair(B=value), 20)
