@@ -36,7 +36,11 @@ class EngineError(AgonError):
     """A rollout engine that returned something unusable: missing logprobs, a stale adapter, no answer in time."""
 
 
+class StalledError(AgonError):
+    """A run in which nothing can be learned as it is set up: an alarm stopped it, after saving."""
+
+
 class DivergedError(AgonError):
-    """A non-finite loss, gradient (the offending batch is saved) or logit: the run stops."""
+    """A model that is no longer what it was: a non-finite loss, gradient (the offending batch is saved), logit or weight, or an alarm."""
 
     exit_code = 3

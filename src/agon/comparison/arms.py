@@ -30,7 +30,7 @@ _MACHINE = frozenset(
     }
 )
 _NEVER = frozenset({"train.seed", "train.method"})
-_NO_TABLES = ("tracking.", "evaluation.", "verifier.")
+_NO_TABLES = ("tracking.", "evaluation.", "verifier.", "alarms.")
 _CAPS = ("rollout.max_draft_tokens", "rollout.max_challenge_tokens")
 
 

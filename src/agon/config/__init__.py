@@ -1,5 +1,6 @@
 """Settings of a run: frozen, and checked before a model loads. `agon.recipe` reads them from files."""
 
+from agon.config.alarms import AlarmMode, AlarmSettings
 from agon.config.names import did_you_mean
 from agon.config.settings import Settings
 from agon.config.tables import (
@@ -16,6 +17,8 @@ from agon.config.tables import (
 
 __all__ = [
     "AdapterSettings",
+    "AlarmMode",
+    "AlarmSettings",
     "EvaluationSettings",
     "ModelSettings",
     "RewardSettings",

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import model_validator
 
+from agon.config.alarms import AlarmSettings
 from agon.config.names import did_you_mean
 from agon.config.tables import (
     AdapterSettings,
@@ -46,6 +47,8 @@ class Settings(Table):
     """Loop and optimiser."""
     verifier: VerifierSettings = VerifierSettings()
     """Checkers."""
+    alarms: AlarmSettings = AlarmSettings()
+    """What is said of numbers that go bad, and what stops the run."""
     evaluation: EvaluationSettings = EvaluationSettings()
     """Measurement."""
     tracking: TrackingSettings = TrackingSettings()

@@ -15,6 +15,8 @@ from agon.model.pair import AdapterPair
 from agon.records import Lineup, Problem
 from agon.rewards.terms import RewardWeights
 from agon.runs.folder import RunFolder
+from agon.train.alarms import RunAlarm
+from agon.train.bell import Bell
 from agon.train.clock import StepClock
 from agon.train.interrupt import StopRequest
 from agon.train.measure import metrics_row
@@ -22,7 +24,6 @@ from agon.train.parity import Parity
 from agon.train.state import START, Progress, save_state
 from agon.train.tracking import Tracker
 from agon.train.update import learn
-from agon.train.watch import PairWatch
 from agon.train.wave import play_step
 
 OnStep = Callable[[int, dict[str, Any]], None]
@@ -30,10 +31,11 @@ OnStep = Callable[[int, dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """How far a call of `train` came: steps completed, and whether a stop was asked for before the last."""
+    """How far a call of `train` came: steps completed, whether a stop was asked for before the last, and the alarm that stopped it."""
 
     completed_steps: int
     was_stopped: bool
+    halted_by: RunAlarm | None = None
 
 
 def train(
@@ -48,13 +50,13 @@ def train(
     tracker: Tracker | None = None,
     stop: StopRequest | None = None,
     parity: Parity | None = None,
-    watch: PairWatch | None = None,
+    bell: Bell | None = None,
 ) -> Trained:
     """Train `settings.train.method` from `start` until its problems are used up, writing metrics, matches and checkpoints into `run`.
 
     That is after `train.steps` steps, or sooner for a method that draws further problems. A checkpoint is saved every `save_every`
-    steps, at the last step, and where a stop was asked for. `parity` compares engine and learner when it is due, before anything is
-    learned; `watch` warns of a pair that stops exchanging anything.
+    steps, at the last step, and where the run is stopped, on request or by an alarm. `parity` compares engine and learner when it is
+    due, before anything is learned; `bell` sounds the alarms of the run.
 
     Raises:
         DivergedError: a loss or gradient was not finite; the batch is saved in the run folder and no weight was changed by it.
@@ -76,21 +78,20 @@ def train(
         row = metrics_row(view, played, learned, method=method, own=own, pair=pair, before=before, after=progress)
         run.write_metrics(row)
         is_last = not progress.left(own)
-        is_stopping = stop is not None and stop.is_set
+        halted_by = None if bell is None else bell.see(row, played.matches, is_last=is_last)
+        is_stopping = halted_by is not None or (stop is not None and stop.is_set)
         with clock.saving():
             if is_last or step % own.save_matches_every == 0:
                 run.write_matches(step, [match for of_problem in played.matches for match in of_problem])
             if is_last or is_stopping or (step + 1) % own.save_every == 0:
                 save_state(run, pair, learner, progress, is_last=is_last, keep=own.keep_checkpoints)
         run.write_timings(clock.line(step))
-        if watch is not None:
-            watch.see(view.lineup, played.matches)
         if tracker is not None:
             tracker.log(row)
         if on_step is not None:
             on_step(step, row)
         if is_stopping and not is_last:
-            return Trained(completed_steps=progress.completed_steps, was_stopped=True)
+            return Trained(progress.completed_steps, was_stopped=halted_by is None, halted_by=halted_by)
     return Trained(completed_steps=progress.completed_steps, was_stopped=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from agon.config import Settings
 from agon.datacheck.golds import drop_unreadable
-from agon.errors import ConfigError, RunError
+from agon.errors import AgonError, ConfigError, RunError
 from agon.evaluation.load import find_checkpoint, fit_task
 from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
@@ -26,17 +26,19 @@ from agon.runs.space import require_free_bytes, require_writable
 from agon.tasks.account import data_hash, describe_task, require_training_problems, summary_lines
 from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
+from agon.train.bell import Bell, halted
+from agon.train.drift import DriftWatch
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
 from agon.train.parity import Parity, check_start
 from agon.train.state import START, Progress, checkpoint_bytes, restore_state
 from agon.train.tracking import open_tracker, require_tracker
-from agon.train.watch import PairWatch
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
 _FREE_TO_CHANGE = frozenset(
     {"train.save_every", "train.keep_checkpoints", "train.save_matches_every", "tracking.backend", "tracking.project"}
 )
+_FREE_TABLES = frozenset({"alarms"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +168,37 @@ def _train(
     if tracker is not None:
         stack.callback(tracker.close)
     stop = stack.enter_context(StopRequest())
-    return train(
-        ready.session,
-        ready.learner,
-        ready.task.train,
-        settings,
-        run,
-        start=start,
-        on_step=watcher.on_step,
-        tracker=tracker,
-        stop=stop,
-        parity=ready.parity,
-        watch=PairWatch(watcher.say, seed=settings.train.seed),
-    )
+    bell = _bell(settings, run, ready, watcher)
+    try:
+        trained = train(
+            ready.session,
+            ready.learner,
+            ready.task.train,
+            settings,
+            run,
+            start=start,
+            on_step=watcher.on_step,
+            tracker=tracker,
+            stop=stop,
+            parity=ready.parity,
+            bell=bell,
+        )
+    except AgonError as error:
+        bell.fail(error)
+        raise
+    if trained.halted_by is not None:
+        raise halted(trained.halted_by, run.path, completed_steps=trained.completed_steps)
+    return trained
+
+
+def _bell(settings: Settings, run: RunFolder, ready: _Ready, watcher: Watcher) -> Bell:
+    own, drift = settings.alarms, None
+    if own.kl_explosion != "off":
+        drift = DriftWatch(pair_of(ready.session), own, temperature=settings.rollout.temperature)
+    method = method_named(settings.train.method)
+    bell = Bell(own, run, method, say=watcher.say, seed=settings.train.seed, drift=drift)
+    bell.remember(read_lines(run.path / "metrics.jsonl"))
+    return bell
 
 
 def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
@@ -197,7 +217,7 @@ def changed_settings(saved: Settings, wanted: Settings) -> list[str]:
         f"{table}.{key} ({before!r} -> {after[table][key]!r})"
         for table, inner in saved.model_dump().items()
         for key, before in inner.items()
-        if after[table][key] != before and f"{table}.{key}" not in _FREE_TO_CHANGE
+        if after[table][key] != before and f"{table}.{key}" not in _FREE_TO_CHANGE and table not in _FREE_TABLES
     ]
 
 

@@ -54,6 +54,11 @@ def test_where_a_run_computes_makes_no_arm_of_its_own_unless_seeds_repeat(fake, 
     assert [arm.name for arm in plan(fake, *same)] == ["agon-engine=torch", "agon-engine=vllm"]
 
 
+def test_other_alarms_make_no_arm_of_its_own(fake, tmp_path):
+    runs = [fake.run(tmp_path / mode, seed=i, alarms__truncated=mode) for i, mode in enumerate(("warn", "off"))]
+    assert [arm.name for arm in plan(fake, *runs)] == ["agon"]
+
+
 def test_the_same_arm_with_the_same_seed_twice_is_refused(fake, tmp_path):
     with pytest.raises(DataError, match="are both agon with seed 0: leave one of them out"):
         plan(fake, fake.run(tmp_path / "a"), fake.run(tmp_path / "b"))

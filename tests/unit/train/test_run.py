@@ -1,7 +1,7 @@
 import pytest
 
 from agon.recipe import settings_from
-from agon.train.run import _doubts
+from agon.train.run import _doubts, changed_settings
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,9 @@ from agon.train.run import _doubts
 )
 def test_the_embedded_base_is_doubted_on_any_task_but_its_own(tree, num_warnings):
     assert len(_doubts(settings_from(tree))) == num_warnings
+
+
+def test_alarms_may_change_when_a_run_goes_on_and_what_a_step_computes_may_not():
+    saved = settings_from({"alarms": {"all_truncated": "stop"}})
+    assert changed_settings(saved, settings_from({"alarms": {"all_truncated": "warn", "kl_every": 0}})) == []
+    assert changed_settings(saved, settings_from({"train": {"loss": "gspo"}})) == ["train.loss ('dapo' -> 'gspo')"]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from agon.config import AlarmSettings
 from agon.records import Lineup
 from agon.train.watch import EVERY, PairWatch, pair_alarms
 
@@ -53,26 +54,38 @@ def test_a_weak_challenger_is_not_disagreeing(make_match):
     assert pair_alarms([group] * 20, "a-b", seed=0) == []
 
 
-def test_it_is_said_once_for_each_direction_after_so_many_of_its_steps(copies):
-    said: list[str] = []
-    watch = PairWatch(said.append, seed=0)
-    for step in range(2 * EVERY - 1):
-        watch.see(AB if step % 2 == 0 else replace(AB, drafters=("B",), challenger="A"), [copies] * 4)
-        assert len(said) == (1 if step == 2 * EVERY - 2 else 0)
-    assert said == [
-        "warning: copying, the last 10 steps of B after A: wrong answers that it reads about are repeated in 100% of matches "
-        "(lower limit 91%), by 0% of its answers to other drafts of the same problems"
+def test_each_direction_is_looked_at_after_so_many_of_its_steps(copies):
+    watch = PairWatch(AlarmSettings(), seed=0)
+    found = [
+        watch.see(step, AB if step % 2 == 0 else replace(AB, drafters=("B",), challenger="A"), [copies] * 4)
+        for step in range(2 * EVERY)
     ]
-    for _ in range(3 * EVERY):
-        watch.see(AB, [copies] * 4)
-    assert len(said) == 1
+    assert [len(alarms) for alarms in found] == [0] * (2 * EVERY - 2) + [1, 1]
+    ((alarm,), (other,)) = found[-2:]
+    assert str(alarm) == (
+        "copying, B after A since step 0: wrong answers that it reads about are repeated in 100% of matches (lower limit 91%), "
+        "by 0% of its answers to other drafts of the same problems"
+    )
+    assert (alarm.step, alarm.mode, alarm.metric, alarm.value, alarm.threshold) == (
+        18,
+        "warn",
+        "match/copy_rate",
+        1.0,
+        0.5,
+    )
+    assert (other.about, other.since, other.step) == ("A after B", 1, 19)
 
 
-def test_nothing_is_said_where_nobody_reads_the_draft_of_its_match(copies, make_match):
-    said: list[str] = []
-    watch = PairWatch(said.append, seed=0)
-    for _ in range(2 * EVERY):
-        watch.see(replace(AB, reads="hidden"), [copies] * 4)
-        watch.see(Lineup(drafters=("A",)), [[make_match("wrong")] * 4])
-        watch.see(AB, [copies[:1]])  # one match of a problem has none beside it
-    assert said == []
+@pytest.mark.parametrize(("mode", "expected"), [("off", []), ("stop", ["stop"])])
+def test_an_alarm_on_a_pair_can_be_switched(copies, mode, expected):
+    watch = PairWatch(AlarmSettings(copying=mode), seed=0)
+    found = [alarm.mode for step in range(EVERY) for alarm in watch.see(step, AB, [copies] * 4)]
+    assert found == expected
+
+
+def test_nothing_is_found_where_nobody_reads_the_draft_of_its_match(copies, make_match):
+    watch = PairWatch(AlarmSettings(), seed=0)
+    for step in range(2 * EVERY):
+        assert watch.see(step, replace(AB, reads="hidden"), [copies] * 4) == []
+        assert watch.see(step, Lineup(drafters=("A",)), [[make_match("wrong")] * 4]) == []
+        assert watch.see(step, AB, [copies[:1]]) == []  # one match of a problem has none beside it
