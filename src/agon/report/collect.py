@@ -15,6 +15,7 @@ from agon.runs import (
     folder_kind,
     match_files,
     match_step,
+    read_alarms,
     read_config,
     read_json,
     read_manifest,
@@ -30,7 +31,7 @@ _MAX_TITLE = 4
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One trained run. `name` tells it from the others of the report."""
+    """One trained run. `name` tells it from the others of the report; `alarms` are those that sounded while it trained."""
 
     name: str
     path: Path
@@ -38,6 +39,7 @@ class Run:
     manifest: Mapping[str, Any]
     metrics: Sequence[Mapping[str, Any]]
     timings: Sequence[Mapping[str, Any]]
+    alarms: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,7 @@ def _read_run(path: Path, name: str) -> Run:
         manifest=redact(read_manifest(path)),
         metrics=read_metrics(path),
         timings=read_timings(path),
+        alarms=redact(read_alarms(path)),
     )
 
 

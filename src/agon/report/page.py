@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 import agon
 from agon.metrics import METRICS, PACE, TIMINGS
+from agon.report.alarms import alarm_rows
 from agon.report.collect import Collected, Run
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
@@ -23,12 +24,20 @@ from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
 from agon.report.pace import PARTS, pace_rows
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
-from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
+from agon.report.tables import (
+    axis_of,
+    budget_rows,
+    exchange_rows,
+    general_warnings,
+    interval_legend,
+    result_rows,
+)
 
 MAX_RUNS_IN_FULL = 8
 """Most runs, begun or not, that a page shows one by one beside a comparison; of more it shows the arms, and few of their matches."""
 
 _MAX_WARNINGS = 8
+_MAX_ALARMS = 40
 
 
 def render(collected: Collected, comparison: Mapping[str, Any] | None = None) -> str:
@@ -41,6 +50,7 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
     if comparison is not None and len(collected.runs) > 1:
         matrix = matrix_view(Tree.of(comparison), collected.runs)
     is_full = matrix is None or len(collected.runs) + len(collected.missing) <= MAX_RUNS_IN_FULL
+    alarms = alarm_rows(collected.runs)
     page = (
         _environment()
         .get_template("report.html.j2")
@@ -49,6 +59,8 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
             version=agon.__version__,
             title=collected.title,
             warnings=_some(general_warnings(collected)),
+            alarms=alarms[:_MAX_ALARMS],
+            num_alarms=len(alarms),
             cells=dict(CELLS),
             glossary=_glossary(),
             max_points=MAX_POINTS,

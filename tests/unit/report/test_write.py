@@ -101,6 +101,8 @@ def hostile(tmp_path, fake):
         "regression": 0.5,
     }
     write_evaluation(run, "agon", result, [match])
+    alarm = {"name": HOSTILE, "about": HOSTILE, "message": HOSTILE, "since": HOSTILE, "step": 2, "mode": "stop"}
+    (run / "alarms.jsonl").write_text(json.dumps(alarm) + "\n")
     config = json.loads((run / "config.json").read_text())
     config["task"] = {"path": HOSTILE}
     (run / "config.json").write_text(json.dumps(config))
