@@ -24,6 +24,7 @@ from agon.serve.service import Service
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # What is being sent when the grace is over gets so long to arrive.
 _FAREWELL_S = 2
+_KEEP_ALIVE_S = 65
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -76,6 +77,8 @@ def serve(
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        # Longer than clients keep theirs: whoever reuses a connection just when it is closed loses a request.
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_FAREWELL_S,
     )
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
@@ -144,11 +147,11 @@ def _signals(first: asyncio.Event, second: asyncio.Event) -> Generator[None]:
 
 
 def log_to_stderr() -> None:
-    """Write the log of requests to standard error, and what the HTTP library has to complain about, without traces: they may quote a client."""
+    """Write the log of requests to standard error, and errors of the HTTP library, without traces: they may quote a client."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     handler.addFilter(_without_trace)
-    for name, level in ((LOGGER.name, logging.INFO), ("uvicorn", logging.WARNING)):
+    for name, level in ((LOGGER.name, logging.INFO), ("uvicorn", logging.ERROR)):
         logger = logging.getLogger(name)
         logger.setLevel(level)
         logger.addHandler(handler)
