@@ -55,7 +55,7 @@ def add_parser(subcommands: Subcommands) -> None:
         help="do not compare a merged model's logits with those of base and adapter, which takes both, one after the other, in float32",
     )
     parser.add_argument("--gguf", action="store_true", help="write a GGUF file with llama.cpp's converter")
-    parser.add_argument("--gguf-type", choices=TYPES, help="its number format (default: auto, the base's 16 bits)")
+    parser.add_argument("--gguf-type", choices=TYPES, help=f"its number format (default: {TYPES[0]})")
     parser.add_argument(
         "--gguf-converter",
         type=text,
@@ -85,7 +85,7 @@ def export(options: Namespace) -> int:
         base=options.base,
         merge=options.merge,
         dtype=options.dtype,
-        gguf_type=(options.gguf_type or "auto") if options.gguf else None,
+        gguf_type=(options.gguf_type or TYPES[0]) if options.gguf else None,
         gguf_converter=options.gguf_converter,
         is_unchecked=options.unchecked,
     )

@@ -65,8 +65,12 @@ class Merged(NamedTuple):
     added_stop_ids: tuple[int, ...]
 
 
-def write_merged(folder: Path, plan: MergePlan, base: BaseFolder, dtype: torch.dtype | None) -> Merged:
+def write_merged(
+    folder: Path, plan: MergePlan, base: BaseFolder, *, dtype: torch.dtype | None, measured: torch.dtype | None = None
+) -> Merged:
     """Write a base's folder anew with the adapter in its weights, in `dtype` (None: as the base has it).
+
+    What rounding takes is told for `measured`, where that is what the weights will be converted to.
 
     Raises:
         ModelError: a weight does not fit the number format, or differs when read back.
@@ -75,7 +79,7 @@ def write_merged(folder: Path, plan: MergePlan, base: BaseFolder, dtype: torch.d
     copy_model_files(base, folder)
     write_config(base, folder, dtype=dtype, unties_head=plan.unties_head)
     added = write_generation_config(base, folder)
-    return Merged(plan.write(folder, dtype), added)
+    return Merged(plan.write(folder, dtype, measured=measured), added)
 
 
 def dtype_named(name: str | None) -> torch.dtype | None:

@@ -17,8 +17,8 @@ from agon.errors import ConfigError, ModelError
 
 SCRIPT = "convert_hf_to_gguf.py"
 VARIABLE = "LLAMA_CPP"
-TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
-"""What llama.cpp's converter writes; smaller ones are made from these by its `llama-quantize`."""
+TYPES = ("f16", "bf16", "f32", "q8_0")
+"""Number formats that llama.cpp's converter writes, the usual one first; its `llama-quantize` makes smaller ones from these."""
 _PLACES = (
     "~/llama.cpp",
     "./llama.cpp",
@@ -40,7 +40,7 @@ class Converter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GgufFile:
-    """A converted file. `type` is what was asked for; `auto` leaves the choice to the converter."""
+    """A converted file, and its number format as llama.cpp names it."""
 
     name: str
     type: str
@@ -80,8 +80,8 @@ def convert(converter: Converter, model: Path, target: Path, *, stem: str, file_
         ModelError: the converter failed; the line holds its own last one and the path of its log, which is kept.
     """
     target.mkdir(exist_ok=True)
-    # The converter fills in what "auto" became.
-    outfile = target / f"{stem}-{{ftype}}.gguf"
+    # Braces would be the converter's own.
+    outfile = target / f"{stem}-{file_type}.gguf"
     command = [*converter.command, str(model), "--outfile", str(outfile), "--outtype", file_type]
     log = _run(converter, command)
     found = sorted(target.glob("*.gguf"))

@@ -55,13 +55,11 @@ def check_wish(wish: Wish) -> None:
         ConfigError: says which.
     """
     dtype_named(wish.dtype)
-    if wish.kind == "adapter":
-        asked = {"--dtype": wish.dtype, "--unchecked": wish.is_unchecked or None}
-        for option, value in asked.items():
-            if value is not None:
-                raise ConfigError(
-                    f"{option} is for merged weights, but an adapter is written as it was trained: add --merge"
-                )
+    if wish.kind == "adapter" and wish.is_unchecked:
+        raise ConfigError("--unchecked is for merged weights, but an adapter is written as it was trained: add --merge")
+    if not wish.merge and wish.dtype is not None:
+        other = "a GGUF file has its own, --gguf-type" if wish.gguf_type else "an adapter is written as it was trained"
+        raise ConfigError(f"--dtype is for the weights that --merge writes, but {other}: add --merge, or leave it out")
     if wish.gguf_type is None and wish.gguf_converter is not None:
         raise ConfigError("--gguf-converter was given without --gguf: add it, or leave both out")
     if wish.base is not None and not wish.base.isprintable():
@@ -93,10 +91,8 @@ def plan_export(trained: Trained, wish: Wish, out: Path) -> Plan:
 def _merging(trained: Trained, wish: Wish, base: BaseFolder, prompts: Prompts) -> Merging:
     stored = StoredModel(base.path)
     plans = {name: MergePlan(stored, adapter, config=base.config) for name, adapter in trained.adapters.items()}
-    dtype = dtype_named(wish.dtype)
-    if not wish.merge and dtype is None and wish.gguf_type != "auto":
-        # What the converter reads is rounded by it, and by nothing before it.
-        dtype = torch.float32
+    # What a converter alone reads is rounded by it, and by nothing before it.
+    dtype = dtype_named(wish.dtype) if wish.merge else torch.float32
     return Merging(base, plans, dtype, prompts.draft.token_ids)
 
 

@@ -81,7 +81,9 @@ def _write_model(
 ) -> Piece:
     wish, target = plan.wish, folder / place
     model = target if wish.merge else target / ".model"
-    merged = write_merged(model, merging.plans[name], merging.base, merging.dtype)
+    # Of a file alone, what counts is what is left when the converter has rounded; agon cannot tell for its own formats.
+    measured = None if wish.merge else DTYPES.get(wish.gguf_type or "")
+    merged = write_merged(model, merging.plans[name], merging.base, dtype=merging.dtype, measured=measured)
     dtype = merging.dtype or merging.plans[name].base_dtype
     check = None if expected is None else compare_merged(model, name, expected, trained=plan.trained, dtype=dtype)
     gguf = None
@@ -94,8 +96,8 @@ def _write_model(
         place,
         wish.kind,
         _num_bytes(target),
-        dtype=_NAMES[dtype],
-        rounding=merged.rounding,
+        dtype=_NAMES[dtype] if gguf is None or wish.merge else gguf.type,
+        rounding=merged.rounding if wish.merge or measured is not None else None,
         check=check,
         added_stop_ids=merged.added_stop_ids,
         gguf=gguf,

@@ -14,20 +14,9 @@ _MUCH_LOST = 0.1
 
 def done_lines(piece: Piece) -> list[str]:
     """Say what was done to a merged model and what was measured of it."""
-    lines: list[str] = []
-    rounding, check = piece.rounding, piece.check
-    if rounding is not None:
-        lines.append(
-            f"W0 + s·B·A added up in float32 and rounded once to {piece.dtype}: {rounding.changed_share:.3f} of the "
-            f"{rounding.num_weights} adapted weights differ from the base's; rounding took {rounding.lost:.2g} of the update's size"
-        )
-        lines.append(
-            "logits were not compared with those of base and adapter"
-            if check is None
-            else f"over {check.num_tokens} tokens its logits differ from those of base and adapter in float32 by {check.error:.2g} of "
-            f"their size (the adapter changes the base's by {check.effect:.2g}); the likeliest next token is the same after "
-            f"{check.same_choice:.3f} of the tokens"
-        )
+    if piece.kind == "adapter":
+        return []
+    lines = [_rounded(piece), _compared(piece)]
     if piece.added_stop_ids:
         ids = ", ".join(map(str, piece.added_stop_ids))
         lines.append(f"generation_config.json ends a text at the tokens {ids} as well, as training did")
@@ -37,6 +26,28 @@ def done_lines(piece: Piece) -> list[str]:
             "first bytes"
         )
     return lines
+
+
+def _rounded(piece: Piece) -> str:
+    rounding = piece.rounding
+    if rounding is None:
+        return f"W0 + s·B·A added up in float32; what rounding to {piece.dtype} took of the update was not measured"
+    return (
+        f"W0 + s·B·A added up in float32 and rounded once to {piece.dtype}: {rounding.changed_share:.3f} of the {rounding.num_weights} adapted "
+        f"weights differ from the base's; rounding took {rounding.lost:.2g} of the update's size"
+    )
+
+
+def _compared(piece: Piece) -> str:
+    when = "before the conversion, " if piece.kind == "gguf" else ""
+    check = piece.check
+    if check is None:
+        return "logits were not compared with those of base and adapter"
+    return (
+        f"{when}over {check.num_tokens} tokens, its logits differ from those of base and adapter in float32 by {check.error:.2g} of their size "
+        f"(the adapter changes the base's by {check.effect:.2g}); the likeliest next token is the same after {check.same_choice:.3f} of "
+        "the tokens"
+    )
 
 
 def notes_of(trained: Trained, base: NamedBase, pieces: Sequence[Piece]) -> list[str]:
@@ -68,12 +79,17 @@ def _nameless(base: NamedBase) -> str:
 def _lost(piece: Piece) -> list[str]:
     rounding = piece.rounding
     if rounding is None:
-        return []
+        return (
+            []
+            if piece.kind == "adapter"
+            else [f"what rounding to {piece.dtype} takes of {piece.adapter}'s update was not measured"]
+        )
     if rounding.is_zero:
         return [f"{piece.adapter} changes nothing: its update is zero, and the merged model is the base"]
     if rounding.lost <= _MUCH_LOST:
         return []
+    option = "--dtype f32" if piece.kind == "merged" else "--gguf-type f32"
     return [
         f"rounding to {piece.dtype} took {rounding.lost:.2g} of {piece.adapter}'s update (its size; {1 - rounding.changed_share:.0%} of the "
-        "adapted weights are as before): --dtype f32 keeps it all, and so does the adapter without --merge"
+        f"adapted weights are as before): {option} keeps it all, and so does the adapter without --merge"
     ]

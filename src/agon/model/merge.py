@@ -107,8 +107,10 @@ class MergePlan:
         """Return the weight of an adapted layer as the base's files hold it."""
         return self._stored.read(self.sources[path].read)
 
-    def write(self, folder: Path, dtype: torch.dtype | None) -> Rounding:
+    def write(self, folder: Path, dtype: torch.dtype | None, *, measured: torch.dtype | None = None) -> Rounding:
         """Write the merged weights into `folder` in `dtype` (None: each as the base has it), read them back, and say what rounding took.
+
+        What rounding to `measured` would take of them is said instead, where a converter will do that later.
 
         Raises:
             ModelError: a weight does not fit the number format, or differs when read back.
@@ -123,7 +125,7 @@ class MergePlan:
             weight = self.base_weight(path)
             merged = self.updates[path].added_to(weight)
             written = _converted(merged, entry)
-            tally.count(weight, merged, written)
+            tally.count(weight, merged, written if measured is None else written.to(measured))
             return written
 
         write_model(folder, [entry.rounded_to(dtype) for entry in self.entries], read)

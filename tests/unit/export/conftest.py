@@ -13,9 +13,9 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from agon.config import Settings
+from agon.config import AdapterSettings, ModelSettings, Settings
 from agon.model.base import load_base
-from agon.model.checkpoint import save_checkpoint
+from agon.model.checkpoint import load_adapters, save_checkpoint
 from agon.model.pair import AdapterPair
 from agon.runs.evaluations import write_evaluation
 from agon.runs.folder import RunFolder
@@ -130,5 +130,19 @@ def logits() -> Callable[[Any], torch.Tensor]:
     @torch.no_grad()
     def compute(model: Any) -> torch.Tensor:
         return model(torch.tensor([[5, 9, 2, 11, 30, 7, 1, 22]]), use_cache=False).logits[0].float()
+
+    return compute
+
+
+@pytest.fixture
+def own_logits(logits: Callable[[Any], torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """What a run's own adapter says, computed as a run does it."""
+
+    def compute(base: Path, run: Path, name: str, **adapter: Any) -> torch.Tensor:
+        settings = AdapterSettings(**{"rank": 4, "alpha": 8.0, "init": "standard", **adapter})
+        pair = AdapterPair.create(load_base(ModelSettings(base=str(base), device="cpu")), settings, seed=3)
+        load_adapters(pair, run / "checkpoints" / "step-000002")
+        with pair.sampling(name) as model:
+            return logits(model)
 
     return compute

@@ -13,8 +13,8 @@ from agon.errors import ConfigError, ModelError
 from agon.export import gguf
 from agon.export.gguf import SCRIPT, Converter, convert, find_converter
 
-HEAD = "import sys, struct; out = sys.argv[sys.argv.index('--outfile') + 1]; kind = sys.argv[sys.argv.index('--outtype') + 1]\n"
-WRITES = HEAD + "open(out.format(ftype=kind.upper()), 'wb').write(struct.pack('<4sIQ', b'GGUF', 3, 21) + b'rest')\n"
+HEAD = "import sys, struct; out = sys.argv[sys.argv.index('--outfile') + 1]\n"
+WRITES = HEAD + "open(out, 'wb').write(struct.pack('<4sIQ', b'GGUF', 3, 21) + b'rest')\n"
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_without_a_converter_the_remedy_is_told(alone):
 
 def test_a_converted_file_is_counted_and_leaves_no_log(llama, tmp_path):
     made = run(llama(), tmp_path)
-    assert made == gguf.GgufFile("base-agon-A-F16.gguf", "f16", 21, 20)
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["base-agon-A-F16.gguf"]
+    assert made == gguf.GgufFile("base-agon-A-f16.gguf", "f16", 21, 20)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["base-agon-A-f16.gguf"]
     assert list((tmp_path / "logs").iterdir()) == []
 
 
@@ -106,8 +106,8 @@ def test_a_converted_file_is_counted_and_leaves_no_log(llama, tmp_path):
             "llama.cpp does not know the tokenizer of this base: use --merge without --gguf",
         ),
         ("print('done')", "wrote 0 files instead of one: see "),
-        (HEAD + "open(out.format(ftype='f16'), 'wb').write(b'GGUF')", "which is no GGUF file with tensors: see "),
-        (HEAD + "open(out.format(ftype='f16'), 'wb').write(bytes(64))", "which is no GGUF file with tensors: see "),
+        (HEAD + "open(out, 'wb').write(b'GGUF')", "which is no GGUF file with tensors: see "),
+        (HEAD + "open(out, 'wb').write(bytes(64))", "which is no GGUF file with tensors: see "),
     ],
 )
 def test_a_failed_conversion_is_one_line_with_the_path_of_the_log_that_is_kept(llama, tmp_path, text, words):

@@ -8,17 +8,12 @@ import json
 import pytest
 import torch
 from peft import AutoPeftModelForCausalLM, PeftModel
-from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoTokenizer, Gemma4Config, Gemma4ForConditionalGeneration
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from agon.config import AdapterSettings, ModelSettings
 from agon.errors import ConfigError, ModelError, RunError
 from agon.export import run as export_module
 from agon.export.records import Wish
 from agon.export.run import export_run
-from agon.model.base import load_base
-from agon.model.checkpoint import load_adapters
-from agon.model.pair import AdapterPair
 from agon.model.shards import StoredModel
 from agon.runs.parent import create_parent
 
@@ -30,21 +25,12 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def own_logits(base, run, name, logits, **adapter):
-    """What the run's own adapter says, computed as a run does it."""
-    settings = AdapterSettings(**{"rank": 4, "alpha": 8.0, "init": "standard", **adapter})
-    pair = AdapterPair.create(load_base(ModelSettings(base=str(base), device="cpu")), settings, seed=3)
-    load_adapters(pair, run / "checkpoints" / "step-000002")
-    with pair.sampling(name) as model:
-        return logits(model)
-
-
-def test_an_adapter_loads_in_peft_and_says_what_it_said_in_the_run(make_run, make_base, logits, tmp_path):
+def test_an_adapter_loads_in_peft_and_says_what_it_said_in_the_run(make_run, make_base, logits, own_logits, tmp_path):
     base = make_base()
     run = make_run(base)
     exported = export_run(run, tmp_path / "out", Wish(adapter="B", base=str(base)))
     assert names(tmp_path / "out") == sorted(ADAPTER_FILES + TOKENIZER_FILES)
-    expected = own_logits(base, run, "B", logits)
+    expected = own_logits(base, run, "B")
     # By the name that --base gave.
     loaded = AutoPeftModelForCausalLM.from_pretrained(tmp_path / "out")
     torch.testing.assert_close(logits(loaded), expected, rtol=1e-4, atol=1e-5)
@@ -53,14 +39,16 @@ def test_an_adapter_loads_in_peft_and_says_what_it_said_in_the_run(make_run, mak
     assert exported.notes == ("B is one half of a pair that was trained to be deployed together: export A as well",)
 
 
-def test_both_adapters_lie_in_folders_of_their_own_with_a_card_of_the_pair(make_run, make_base, logits, tmp_path):
+def test_both_adapters_lie_in_folders_of_their_own_with_a_card_of_the_pair(
+    make_run, make_base, logits, own_logits, tmp_path
+):
     base = make_base()
     run = make_run(base)
     exported = export_run(run, tmp_path / "out", Wish())
     assert names(tmp_path / "out") == ["A", "B", "README.md", "agon_export.json"]
     for name in ("A", "B"):
         loaded = PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(base), tmp_path / "out" / name)
-        torch.testing.assert_close(logits(loaded), own_logits(base, run, name, logits), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(logits(loaded), own_logits(base, run, name), rtol=1e-4, atol=1e-5)
     assert [(piece.adapter, piece.folder) for piece in exported.pieces] == [("A", "A"), ("B", "B")]
     (note,) = exported.notes
     assert "names its base 'base', after its folder here: --base NAME" in note
@@ -73,84 +61,6 @@ def test_no_file_tells_of_folders_of_this_machine(make_run, make_base, tmp_path)
         export_run(run, out, wish)
         for path in (path for path in out.rglob("*") if path.is_file()):
             assert str(tmp_path).encode() not in path.read_bytes(), path
-
-
-@pytest.mark.parametrize("is_tied", [False, True])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(None, 1e-5), ("f16", 2e-2), ("bf16", 2e-1)])
-def test_a_merged_model_loads_in_transformers_and_says_the_same(
-    make_run, make_base, logits, tmp_path, is_tied, dtype, tolerance
-):
-    base = make_base(tie_word_embeddings=is_tied)
-    run = make_run(base)
-    exported = export_run(run, tmp_path / "out", Wish(adapter="A", merge=True, dtype=dtype))
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out", dtype=torch.float32)
-    torch.testing.assert_close(logits(loaded), own_logits(base, run, "A", logits), rtol=0, atol=tolerance)
-    assert loaded.generation_config.eos_token_id == [2, 40, 41]
-    assert set(load_file(tmp_path / "out" / "model.safetensors")) == set(load_file(base / "model.safetensors"))
-    assert (loaded.lm_head.weight.data_ptr() == loaded.model.embed_tokens.weight.data_ptr()) == is_tied
-    (piece,) = exported.pieces
-    assert piece.dtype == (dtype or "f32")
-    assert piece.check.error <= tolerance
-    assert piece.check.effect > 0.05
-    # Without a wish transformers loads what was written.
-    written = {"f16": torch.float16, "bf16": torch.bfloat16, None: torch.float32}[dtype]
-    assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").dtype == written
-
-
-@pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True` and a tied layer")
-def test_an_adapted_output_layer_of_a_tied_base_is_untied(make_run, make_base, logits, tmp_path):
-    base = make_base(tie_word_embeddings=True)
-    run = make_run(base, adapter={"targets": ("q_proj", "lm_head")})
-    export_run(run, tmp_path / "out", Wish(adapter="A", merge=True))
-    loaded = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
-    expected = own_logits(base, run, "A", logits, targets=("q_proj", "lm_head"))
-    torch.testing.assert_close(logits(loaded), expected, rtol=1e-4, atol=1e-5)
-    before = load_file(base / "model.safetensors")["model.embed_tokens.weight"]
-    assert torch.equal(loaded.model.embed_tokens.weight, before)
-
-
-def test_the_text_part_of_a_composite_base_is_exported_where_it_belongs(make_run, make_base, logits, tmp_path):
-    text = {
-        "vocab_size": 48,
-        "vocab_size_per_layer_input": 48,
-        "hidden_size": 32,
-        "intermediate_size": 56,
-        "num_hidden_layers": 4,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "head_dim": 8,
-        "hidden_size_per_layer_input": 8,
-        "sliding_window": 4,
-        "max_position_embeddings": 4096,
-        "eos_token_id": 2,
-        "layer_types": ["sliding_attention", "full_attention"] * 2,
-        "initializer_range": 0.2,
-    }
-    vision = {
-        "hidden_size": 16,
-        "intermediate_size": 16,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "head_dim": 8,
-    }
-    vision |= {"num_key_value_heads": 2}
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = Gemma4ForConditionalGeneration(Gemma4Config(text_config=text, vision_config=vision))
-    base = make_base(model=model)
-    run = make_run(base, adapter={"targets": ("q_proj", "o_proj", "down_proj")})
-    expected = own_logits(base, run, "A", logits, targets=("q_proj", "o_proj", "down_proj"))
-    export_run(run, tmp_path / "adapter", Wish(adapter="A"))
-    export_run(run, tmp_path / "merged", Wish(adapter="A", merge=True))
-    whole = AutoModelForCausalLM.from_pretrained(base)
-    assert type(whole) is Gemma4ForConditionalGeneration
-    assert not torch.allclose(logits(whole), expected, atol=0.05)
-    adapted = PeftModel.from_pretrained(whole, tmp_path / "adapter")
-    torch.testing.assert_close(logits(adapted), expected, rtol=1e-4, atol=1e-4)
-    assert not any("vision" in name for name, _ in adapted.named_parameters() if "lora_" in name)
-    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
-    assert type(merged) is Gemma4ForConditionalGeneration
-    torch.testing.assert_close(logits(merged), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_base_that_is_gone_leaves_the_adapter(make_run, make_base, tmp_path):
@@ -288,7 +198,11 @@ def test_a_disk_without_room_is_told_before_anything_is_written(make_run, make_b
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        (Wish(dtype="f32"), "--dtype is for merged weights"),
+        (
+            Wish(dtype="f32"),
+            "--dtype is for the weights that --merge writes, but an adapter is written as it was trained",
+        ),
+        (Wish(gguf_type="f16", dtype="f32"), "but a GGUF file has its own, --gguf-type"),
         (Wish(is_unchecked=True), "--unchecked is for merged weights"),
         (Wish(gguf_converter="x"), "--gguf-converter was given without --gguf"),
         (Wish(base="a\nb"), "which is no name of a model"),
@@ -298,68 +212,6 @@ def test_a_disk_without_room_is_told_before_anything_is_written(make_run, make_b
 def test_options_without_effect_are_refused(make_run, make_base, tmp_path, wish, words):
     with pytest.raises(ConfigError, match=words):
         export_run(make_run(make_base()), tmp_path / "out", wish)
-
-
-@pytest.fixture
-def converter(tmp_path):
-    """Stands in for llama.cpp's: writes a file with as many tensors as the model has, if they are of the type asked for."""
-    path = tmp_path / "convert_hf_to_gguf.py"
-    path.write_text(
-        "import json, struct, sys\n"
-        "data = open(sys.argv[1] + '/model.safetensors', 'rb').read(); open(sys.argv[1] + '/tokenizer.json').close()\n"
-        "tensors = json.loads(data[8 : 8 + int.from_bytes(data[:8], 'little')]); del tensors['__metadata__']\n"
-        "kinds = '-'.join(sorted({tensor['dtype'] for tensor in tensors.values()}))\n"
-        "out = sys.argv[sys.argv.index('--outfile') + 1].format(ftype=kinds)\n"
-        "open(out, 'wb').write(struct.pack('<4sIQ', b'GGUF', 3, len(tensors)))\n"
-    )
-    return path
-
-
-@pytest.mark.parametrize(
-    ("wish", "file", "others"),
-    [
-        # The base is in bf16: "auto" keeps that, any other type is rounded to once, by the converter.
-        (Wish(gguf_type="auto"), "base-agon-A-BF16.gguf", []),
-        (Wish(gguf_type="q8_0"), "base-agon-A-F32.gguf", []),
-        (Wish(gguf_type="f16", dtype="f16"), "base-agon-A-F16.gguf", []),
-        (Wish(gguf_type="f16", merge=True), "base-agon-A-BF16.gguf", ["config.json", "model.safetensors"]),
-    ],
-)
-def test_a_gguf_file_is_made_of_the_merged_model_and_lies_beside_it_if_that_was_asked_for(
-    make_run, make_base, tmp_path, converter, wish, file, others
-):
-    run = make_run(make_base(dtype=torch.bfloat16))
-    wish = Wish("A", merge=wish.merge, dtype=wish.dtype, gguf_type=wish.gguf_type, gguf_converter=str(converter))
-    exported = export_run(run, tmp_path / "out", wish)
-    found = names(tmp_path / "out")
-    if not others:
-        assert found == ["README.md", "agon_export.json", file]
-    assert {file, *others} <= set(found)
-    (piece,) = exported.pieces
-    assert (piece.gguf.name, piece.gguf.num_tensors) == (file, 21)
-    assert (
-        f"{file} was written by llama.cpp's converter with 21 tensors" in (tmp_path / "out" / "README.md").read_text()
-    )
-
-
-def test_a_failed_conversion_leaves_nothing_but_its_log(make_run, make_base, tmp_path, converter, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "logs"))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    (tmp_path / "logs").mkdir()
-    converter.write_text("raise SystemExit('Model MysteryForCausalLM is not supported')")
-    run = make_run(make_base())
-    with pytest.raises(
-        ModelError, match=r"failed \(Model MysteryForCausalLM is not supported\): see .*agon-gguf-.*\.log"
-    ):
-        export_run(run, tmp_path / "out", Wish("A", gguf_type="f16", gguf_converter=str(converter)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", converter.name, "logs", "run"]
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-
-def test_the_embedded_base_is_not_handed_to_llama_cpp(make_run, tmp_path, converter):
-    run = make_run("quickstart")
-    with pytest.raises(ConfigError, match=r"--gguf cannot be had for the embedded base: .*; use --merge"):
-        export_run(run, tmp_path / "out", Wish("A", gguf_type="f16", gguf_converter=str(converter)))
 
 
 def test_a_folder_of_several_runs_stands_for_its_default_run(make_run, make_base, tmp_path):
