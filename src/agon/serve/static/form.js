@@ -34,7 +34,7 @@ export class AskForm {
     const isCountdown = info.form === "countdown";
     byId("problem-hint").append(...(isCountdown
       ? ["Three numbers from 1 to 15 and a target from 1 to 32, such as ", make("code", {}, EXAMPLE), ": two moves of +, − and × that reach it."]
-      : [info.check === "never" ? "In words. No program can check the answer to a typed problem of this task." : "In words, as the run's problems are."]));
+      : [info.check === "never" ? "In words. No program can check the answer to a typed problem of this task." : info.method ? "In words, as the run's problems are." : "In words."]));
     if (isCountdown) Object.assign(this.problem, { rows: 1, value: EXAMPLE });
     byId("gold-field").hidden = info.check !== "gold";
     byId("start-key").textContent = isCountdown ? "Enter" : "Ctrl Enter";
@@ -94,7 +94,7 @@ export class AskForm {
 }
 
 export const aboutOf = (info) => {
-  const trained = info.method ? `Trained by the method ${info.method}${info.task ? ` on ${info.task}` : ""}` : "Two endpoints";
+  const trained = info.method ? `Trained by the method ${info.method}${info.task ? ` on ${info.task}` : ""}` : "Not trained as a pair";
   const pair = info.models.find((model) => model.stages.length > 1);
   const [drafter, challenger] = pair ? pair.stages.map((stage) => nameOf(stage.adapter)) : [];
   return `${trained}. ${drafter === challenger ? "It drafts, and then answers with its own summary before it." : "One drafts; the other reads what is left of the draft and has the last word."}`;
