@@ -69,6 +69,8 @@ def _cut_to_nucleus(
     probs: Float[Tensor, "rollouts vocab"], top_ps: Float[Tensor, " rollouts"]
 ) -> Float[Tensor, "rollouts vocab"]:
     """Keep the fewest most likely tokens whose mass reaches top_p, and renormalise. Of equals the lower id comes first."""
+    # A top_p that is zero in float32, or taken for zero by a device without subnormal numbers, would keep no token at all.
+    top_ps = top_ps.clamp(min=torch.finfo(top_ps.dtype).tiny)
     ids = _candidates(probs, top_ps)
     descending, order = probs.gather(1, ids).sort(dim=-1, descending=True, stable=True)
     mass_before = descending.cumsum(dim=-1, dtype=torch.float64 if probs.device.type != "mps" else None) - descending

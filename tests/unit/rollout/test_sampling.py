@@ -50,6 +50,8 @@ def test_zero_temperature_takes_the_most_likely_token_with_logprob_zero():
 @pytest.mark.parametrize(
     ("top_p", "kept"),
     [
+        (5e-324, [8]),  # zero in float32
+        (1e-40, [8]),
         (0.4, [8]),
         (0.5, [8]),
         (0.51, [8, 4]),
