@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from agon.audit.findings import Finding, readable
 
@@ -61,6 +61,24 @@ def look_at_machine(folder: Path) -> list[Finding]:
         _memory(),
         _disk(folder),
     ]
+
+
+class Memory(NamedTuple):
+    """Bytes of memory that this process may use in all, and those that are available."""
+
+    total: int
+    free: int
+
+
+def memory_bytes() -> Memory:
+    """Return what the system has, or the container allows if that is less."""
+    total, free = _system_memory()
+    limit = _cgroup("memory.max")
+    if limit.isdigit() and int(limit) < total:
+        total = int(limit)
+        used = _cgroup("memory.current")
+        free = min(free, total - int(used)) if used.isdigit() else min(free, total)
+    return Memory(total, free)
 
 
 class TorchProbe:
@@ -143,12 +161,7 @@ def _cores() -> str:
 
 
 def _memory() -> Finding:
-    total, free = _system_memory()
-    limit = _cgroup("memory.max")
-    if limit.isdigit() and int(limit) < total:
-        total = int(limit)
-        used = _cgroup("memory.current")
-        free = min(free, total - int(used)) if used.isdigit() else min(free, total)
+    total, free = memory_bytes()
     detail = f"{readable(free)} free of {readable(total)}"
     if free < _LOW_MEMORY:
         return Finding(

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import torch
 
-from agon.errors import ConfigError, ModelError
+from agon.audit.findings import readable
+from agon.audit.hardware import memory_bytes
+from agon.errors import ConfigError, ModelError, RunError
 from agon.export.base import BaseFolder, NamedBase, name_elsewhere, open_base_folder
 from agon.export.folders import dtype_named
 from agon.export.gguf import Converter, find_converter
@@ -22,6 +24,8 @@ from agon.runs.space import require_free_bytes
 
 # Tokenizer, configurations, cards.
 _BESIDES_WEIGHTS = 64_000_000
+# Memory that a model in float32 takes, with the adapted weights of a small one twice, over that of its weights.
+_MEMORY_SHARE = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ def plan_export(trained: Trained, wish: Wish, out: Path) -> Plan:
     Raises:
         ConfigError: the converter is missing, or cannot convert this base.
         ModelError: the base is missing, is another than in training, or cannot be merged with.
-        RunError: the disk has no room.
+        RunError: the disk or the memory has no room.
     """
     converter = _converter(trained, wish)
     named = name_elsewhere(trained.settings.model, wish.base)
@@ -85,6 +89,8 @@ def plan_export(trained: Trained, wish: Wish, out: Path) -> Plan:
         copies = 2 if wish.gguf_type is not None else 1
         sizes = [merge.num_bytes(merging.dtype) + _BESIDES_WEIGHTS for merge in merging.plans.values()]
         require_free_bytes(out, copies * sum(sizes))
+        if not wish.is_unchecked:
+            _require_memory(merging)
     return Plan(trained, wish, named, base, prompts, merging, converter, (*trained.notes, *notes))
 
 
@@ -94,6 +100,17 @@ def _merging(trained: Trained, wish: Wish, base: BaseFolder, prompts: Prompts) -
     # What a converter alone reads is rounded by it, and by nothing before it.
     dtype = dtype_named(wish.dtype) if wish.merge else torch.float32
     return Merging(base, plans, dtype, prompts.draft.token_ids)
+
+
+def _require_memory(merging: Merging) -> None:
+    """Refuse before hours are spent what the system would end without a word."""
+    sizes = [merge.num_bytes(torch.float32) for merge in merging.plans.values()]
+    needed, free = _MEMORY_SHARE * max(sizes), memory_bytes().free
+    if needed > free:
+        raise RunError(
+            f"comparing logits takes {readable(needed)} of memory, the model in float32, but {readable(free)} are free: end other programs, "
+            "or leave the comparison out with --unchecked"
+        )
 
 
 def _converter(trained: Trained, wish: Wish) -> Converter | None:

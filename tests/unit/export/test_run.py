@@ -10,6 +10,7 @@ import torch
 from peft import AutoPeftModelForCausalLM, PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from agon.audit.hardware import Memory
 from agon.errors import ConfigError, ModelError, RunError
 from agon.export import run as export_module
 from agon.export.records import Wish
@@ -193,6 +194,16 @@ def test_a_disk_without_room_is_told_before_anything_is_written(make_run, make_b
     monkeypatch.setattr("agon.runs.space.shutil.disk_usage", lambda place: type("Usage", (), {"free": 1_000_000}))
     with pytest.raises(RunError, match=r"has 1 MB of free disk, but 64.1 MB are needed"):
         export_run(make_run(make_base()), tmp_path / "out", Wish(adapter="A", merge=True))
+
+
+def test_a_machine_without_memory_is_told_before_anything_is_loaded(make_run, make_base, tmp_path, monkeypatch):
+    monkeypatch.setattr("agon.export.plan.memory_bytes", lambda: Memory(2**40, 100_000))
+    run = make_run(make_base())
+    # 2 x 48 x 32 numbers of tokens, 2 x 8,512 of layers, 32 of the last norm: a half more than their 80,512 bytes.
+    with pytest.raises(RunError, match=r"takes 117\.9 KiB of memory, .* but 97\.66 KiB are free: .* with --unchecked"):
+        export_run(run, tmp_path / "out", Wish(adapter="A", merge=True))
+    assert not (tmp_path / "out").exists()
+    export_run(run, tmp_path / "out", Wish(adapter="A", merge=True, is_unchecked=True))
 
 
 @pytest.mark.parametrize(
