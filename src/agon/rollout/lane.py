@@ -70,6 +70,13 @@ class Lane:
         self._waiting.clear()
         self._batch = None
 
+    def sweep(self) -> None:
+        """Take out the rows of requests that were given up, where they can be taken out."""
+        if self._has_cancelled and self._batch is not None:
+            decoder, rows = self._batch
+            close_up(decoder, rows, least_share=len(rows))
+        self._has_cancelled = False
+
     def step(self, room: int) -> list[Progress]:
         """Sample a token for every row, and let at most `room` requests join with their first."""
         if not (len(self) or (room and self._waiting)):
@@ -89,9 +96,6 @@ class Lane:
         if self._batch is None:
             return []
         decoder, rows = self._batch
-        if self._has_cancelled:
-            close_up(decoder, rows, least_share=len(rows))
-            self._has_cancelled = False
         told = self._tell(rows, advance(decoder, rows))
         close_up(decoder, rows)
         return told

@@ -75,9 +75,11 @@ class TorchSteppingEngine:
             EngineError: too little memory; every open request is lost.
             DivergedError: logits that are not finite; every open request is lost.
         """
-        rooms = self._rooms()
         told: list[Progress] = []
         try:
+            for lane in self._lanes.values():
+                lane.sweep()
+            rooms = self._rooms()
             for name, lane in self._lanes.items():
                 told += lane.step(rooms.get(name, 0))
         except torch.OutOfMemoryError:

@@ -86,9 +86,12 @@ def test_rows_that_are_dropped_give_no_answer_and_their_seats_are_taken_anew():
     assert rows.latest().keys == [1]
     rows.join([(2, _request(1))])
     assert [ended.key for ended in rows.advance(_logits(6), first=2)] == [2]
-    # The seat of 2 was that of 0: dropping 0 again must not touch it.
-    rows.drop([0])
+    # The seat of 2 was that of 0. Both have ended: dropping them again changes nothing.
+    rows.drop([0, 2])
     assert rows.leave() == [1]
+    rows.join([(3, _request(1)), (4, _request(1))])
+    assert sorted(ended.key for ended in rows.advance(_logits(6, 6), first=1)) == [3, 4]
+    assert rows.leave() == [0]
     (ended,) = rows.advance(_logits(4))
     assert (ended.key, ended.token_ids) == (1, [5, 5, 4])
 
