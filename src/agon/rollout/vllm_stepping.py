@@ -71,6 +71,8 @@ class VllmSteppingEngine:
         if request_id is not None:
             del self._running[request_id]
             self._server.abort([request_id])
+            if not self.num_open:
+                self._server.settle()
 
     def step(self) -> list[Progress]:
         """Take one step of vLLM's, and return what came of an earlier one; nothing where none is open.

@@ -11,9 +11,19 @@ from transformers.models.qwen3 import Qwen3Config
 from agon.config import RolloutSettings, Settings
 from agon.errors import ConfigError, EngineError
 from agon.match import engines
-from agon.match.engines import adapter_mode, engine_name, open_engine, server_options, start_host
+from agon.match.engines import (
+    adapter_mode,
+    engine_name,
+    open_engine,
+    open_stepping_engine,
+    server_options,
+    serving_mode,
+    start_host,
+)
 from agon.model.base import BaseIdentity, wrap_model
+from agon.records import Request
 from agon.rollout.torch_engine import TorchEngine
+from agon.rollout.torch_stepping import TorchSteppingEngine
 from agon.rollout.vllm_server import start_server
 
 GIB = 2**30
@@ -84,6 +94,38 @@ def test_adapters_are_swapped_unless_the_copy_is_a_large_part_of_the_card(on_cud
     for total, mode in ((10 * 86_016, "swapped"), (10 * 86_016 - 10, "multi-lora")):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None, total=total: (total, total))
         assert adapter_mode(_settings(), on_cuda) == mode
+
+
+def test_a_cpu_serves_with_torch_and_as_many_rows_as_the_settings_allow(base):
+    engine = open_stepping_engine(RolloutSettings(max_rows=3), base, None)
+    assert isinstance(engine, TorchSteppingEngine)
+    for seed in range(9):
+        engine.add(Request((5, 6), None, 40, seed))
+    assert len(engine.step()) == 3
+
+
+@pytest.mark.parametrize("asked", ["auto", "multi-lora"])
+def test_adapters_are_served_side_by_side(on_cuda, monkeypatch, asked):
+    options = []
+
+    def stop(given, **_):
+        options.append(given)
+        raise EngineError("far enough")
+
+    monkeypatch.setattr(engines, "start_server", stop)
+    for is_serving in (True, False):
+        with pytest.raises(EngineError, match="far enough"):
+            start_host(_settings(vllm_adapters=asked), on_cuda, is_serving=is_serving)
+    assert options[0].lora is not None
+    assert (options[1].lora is None) == (asked == "auto")
+
+
+def test_swapped_adapters_are_not_served(on_cuda, base):
+    with pytest.raises(ConfigError, match=r'rollout\.vllm_adapters is "swapped", .* set it to "multi-lora"'):
+        start_host(_settings(vllm_adapters="swapped"), on_cuda, is_serving=True)
+    # It says how vLLM serves them: where torch samples it has no meaning.
+    assert start_host(_settings(vllm_adapters="swapped"), base, is_serving=True) is None
+    assert serving_mode(RolloutSettings()) == "multi-lora"
 
 
 def test_the_cache_follows_from_rows_lengths_and_free_memory(on_cuda, monkeypatch):

@@ -140,8 +140,8 @@ def test_a_request_given_up_is_not_told_of_again_though_vllm_still_brings_tokens
     engine.cancel(keys[2])
     engine.cancel(77)
     assert engine.num_open == 0
-    assert engine.step() == []
     assert not server._engine.batch_queue
+    assert engine.step() == []
 
 
 def test_one_that_waits_can_be_given_up(make_engine):
