@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from agon.errors import RunError
 from agon.export.base import licence_of
 from agon.export.card import Card, card_text
 from agon.export.check import Expected, compare_merged, expected_logits
@@ -15,7 +16,7 @@ from agon.export.folders import DTYPES, write_adapter, write_merged
 from agon.export.gguf import convert
 from agon.export.plan import Merging, Plan, check_wish, plan_export
 from agon.export.records import Exported, Piece, Wish
-from agon.export.say import done_lines, notes_of
+from agon.export.say import COMPOSITE, done_lines, notes_of
 from agon.export.trained import read_trained
 from agon.runs.atomic import atomic_directory
 from agon.runs.parent import default_run, require_empty
@@ -36,18 +37,26 @@ def export_run(run: Path, out: Path, wish: Wish) -> Exported:
     """
     check_wish(wish)
     trained = read_trained(default_run(run), which=wish.adapter, step=wish.step)
-    require_empty(out)
-    require_writable(out)
+    _require_new(out)
     plan = plan_export(trained, wish, out)
     with atomic_directory(out.resolve(), has_marker=False) as folder:
         pieces = _write_pieces(plan, folder)
         if len(pieces) > 1:
             _write_card(plan, folder, name=None)
-        notes = (*plan.notes, *notes_of(trained, plan.named, pieces))
+        is_composite = plan.base is not None and plan.base.is_composite
+        notes = (*plan.notes, *notes_of(trained, plan.named, pieces, is_composite=is_composite))
         exported = Exported(out, trained, plan.named, tuple(pieces), notes)
         summary = {key: value for key, value in exported.to_json().items() if key != "out"}
         _write_text(folder / SUMMARY_FILE, json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
     return exported
+
+
+def _require_new(out: Path) -> None:
+    require_empty(out)
+    require_writable(out)
+    # What takes its place in the end is another folder: whoever is in the old one would see nothing of it.
+    if out.is_dir() and (out.samefile(Path.cwd()) or out.is_mount()):
+        raise RunError(f"output folder {out} is the working directory or a mount: give a new folder inside it")
 
 
 def _write_pieces(plan: Plan, folder: Path) -> list[Piece]:
@@ -72,7 +81,8 @@ def _write_adapter(plan: Plan, folder: Path, name: str, place: str) -> Piece:
         base=plan.base,
         settings=trained.settings.model,
     )
-    _write_card(plan, folder / place, name=name)
+    lines = [COMPOSITE] if plan.base is not None and plan.base.is_composite else []
+    _write_card(plan, folder / place, name=name, lines=lines)
     return Piece(name, place, "adapter", _num_bytes(folder / place), dtype="f32")
 
 

@@ -10,6 +10,11 @@ from agon.export.trained import Trained
 
 # Share of the update's size that rounding may take before it is worth a warning.
 _MUCH_LOST = 0.1
+COMPOSITE = (
+    "the base is composite, and the adapter's layers are named as transformers' AutoModelForCausalLM names them: other loaders may look for "
+    "other names and find nothing without a word; --merge has no such names"
+)
+"""To be said of an adapter whose base is more than a language model."""
 
 
 def done_lines(piece: Piece) -> list[str]:
@@ -50,13 +55,14 @@ def _compared(piece: Piece) -> str:
     )
 
 
-def notes_of(trained: Trained, base: NamedBase, pieces: Sequence[Piece]) -> list[str]:
+def notes_of(trained: Trained, base: NamedBase, pieces: Sequence[Piece], *, is_composite: bool) -> list[str]:
     """Say what whoever exports has to know: what the export stands for, and what it lacks."""
     notes = [_half(trained)] if trained.method.has_pair and len(pieces) == 1 else []
     if not trained.is_finished:
         notes.append(f"the run had taken {trained.step} of {trained.settings.train.steps} steps and had not ended")
-    if not base.is_known and any(piece.kind == "adapter" for piece in pieces):
-        notes.append(_nameless(base))
+    if any(piece.kind == "adapter" for piece in pieces):
+        notes += [] if base.is_known else [_nameless(base)]
+        notes += [COMPOSITE] if is_composite else []
     for piece in pieces:
         notes += _lost(piece)
         if piece.check is None and piece.kind != "adapter":

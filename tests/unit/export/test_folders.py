@@ -79,7 +79,8 @@ def test_the_text_part_of_a_composite_base_is_exported_where_it_belongs(
     base = make_base(model=model)
     run = make_run(base, adapter={"targets": ("q_proj", "o_proj", "down_proj")})
     expected = own_logits(base, run, "A", targets=("q_proj", "o_proj", "down_proj"))
-    export_run(run, tmp_path / "adapter", Wish(adapter="A"))
+    exported = export_run(run, tmp_path / "adapter", Wish(adapter="A", base="owner/name"))
+    assert any("other loaders may look for other names" in note for note in exported.notes)
     export_run(run, tmp_path / "merged", Wish(adapter="A", merge=True))
     whole = AutoModelForCausalLM.from_pretrained(base)
     assert type(whole) is Gemma4ForConditionalGeneration

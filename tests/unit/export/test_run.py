@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -158,6 +159,16 @@ def test_a_folder_that_holds_something_is_refused_and_an_empty_one_is_taken(make
         export_run(run, tmp_path / "file", Wish(adapter="A"))
     with pytest.raises(RunError, match="is not empty"):
         export_run(run, run, Wish(adapter="A"))
+
+
+def test_the_working_directory_is_not_taken_from_under_the_user(make_run, make_base, tmp_path, monkeypatch):
+    run = make_run(make_base())
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(RunError, match="is the working directory or a mount: give a new folder inside it"):
+        export_run(run, Path(), Wish(adapter="A"))
+    export_run(run, Path("new"), Wish(adapter="A"))
+    assert (tmp_path / "here" / "new" / "adapter_config.json").is_file()
 
 
 @pytest.mark.parametrize(
