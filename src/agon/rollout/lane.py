@@ -17,7 +17,7 @@ from agon.rollout.stepping import Progress
 from agon.rollout.torch_parts import TorchParts
 
 # Most tokens of prompts that are read in one step (one prompt of any length is), so that those that run are not kept waiting.
-_MAX_PROMPT_TOKENS = 8192
+_MAX_PROMPT_TOKENS = 2048
 # Rows that there is room for at the least.
 _LEAST_ROOM = 8
 

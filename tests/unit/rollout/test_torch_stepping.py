@@ -82,6 +82,16 @@ def test_a_request_gets_what_the_batch_engine_gives_it_while_others_join_and_lea
             _same(completion, wanted[number])
 
 
+def test_adapters_too_large_to_be_merged_are_served_alike(make_pair, mixed_requests):
+    pair = make_pair()
+    requests = mixed_requests(("A", None, "B"), rows=1)
+    wanted = TorchEngine(pair).generate(requests)
+    pair._is_merging = False  # as for a large base, or one in bfloat16
+    found = _serve(TorchSteppingEngine(pair), [requests[:7], [], requests[7:]])
+    for number, want in enumerate(wanted):
+        _same(found[number], want)
+
+
 @pytest.fixture(scope="module")
 def crowd(make_pair):
     """A pair, a few dozen requests of all sorts, and what each is to get."""
@@ -191,6 +201,26 @@ def test_memory_does_not_grow_with_the_requests_served(can_prune, make_base):
     # The cache's room varies with the rows that it holds; five times as many requests would take five times as much.
     assert 0 < sizes[1] < 1.5 * sizes[0]
     assert len(engine._lane_of) == engine.num_open
+
+
+def test_a_prompt_that_several_ask_for_is_read_once_and_many_prompts_are_read_in_several_steps(make_base, monkeypatch):
+    monkeypatch.setattr("agon.rollout.lane._MAX_PROMPT_TOKENS", 10)
+    read = []
+    original = SlotDecoder.admit
+
+    def counting(self, prompts):
+        read.append(sorted(set(prompts)))
+        return original(self, prompts)
+
+    engine = TorchSteppingEngine(make_base(stop_ids=()))
+    monkeypatch.setattr(SlotDecoder, "admit", counting)
+    shared, other, long = (5, 6, 7, 8), (6,) * 6, (7,) * 30
+    for prompt in (shared, shared, other, shared, long, other):
+        engine.add(Request(prompt, None, 20, 0))
+    told = [len(engine.step()) for _ in range(4)]
+    # Ten tokens a step: the first four share two prompts of 4 and 6; one prompt of any length is read, alone.
+    assert read == [[shared, other], [long], [other]]
+    assert told == [4, 5, 6, 6]
 
 
 def test_at_most_max_rows_rows_run_over_all_adapters(make_pair, monkeypatch):
