@@ -127,6 +127,9 @@ def write_config(base: BaseFolder, target: Path, *, dtype: torch.dtype | None, u
         _set_dtype(tree, _DTYPES[dtype])
         if not any(key in tree for key in _DTYPE_KEYS):
             tree["dtype"] = _DTYPES[dtype]
+    if Path(str(tree.get("_name_or_path", ""))).is_absolute():
+        # A folder of the machine where the base was saved.
+        del tree["_name_or_path"]
     if unties_head:
         tree["tie_word_embeddings"] = False
     _write_json(target / "config.json", tree)

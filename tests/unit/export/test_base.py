@@ -118,6 +118,15 @@ def test_a_configuration_changes_in_its_number_format_alone(make_base, target):
     }
 
 
+@pytest.mark.parametrize(("said", "is_kept"), [("owner/name", True), ("/home/someone/base", False)])
+def test_a_configuration_names_no_folder_of_a_machine(make_base, target, said, is_kept):
+    folder = make_base()
+    tree = json.loads((folder / "config.json").read_text()) | {"_name_or_path": said}
+    (folder / "config.json").write_text(json.dumps(tree))
+    write_config(opened(folder), target, dtype=None, unties_head=False)
+    assert (json.loads((target / "config.json").read_text()).get("_name_or_path") == said) == is_kept
+
+
 def test_a_configuration_without_a_number_format_gets_one(make_base, target):
     folder = make_base()
     tree = json.loads((folder / "config.json").read_text())
