@@ -38,7 +38,7 @@ class Backend(Protocol):
     def sample(self, turn: Turn, job: Job) -> AsyncGenerator[Piece]:
         """Yield the turn's completion piece by piece; the last piece has `ended`. Closing the generator, at any moment, gives the turn up.
 
-        Without `job.wants_text` there may be one piece.
+        Where `job` does not read the turn as it grows there may be one piece.
 
         Raises:
             EngineError: the request does not fit, or the engine or endpoint failed.

@@ -171,12 +171,13 @@ class _Play:
 
     async def _sample(self, turn: Turn) -> Ended:
         job, is_final = self._job, self._job.is_final(turn.role)
+        is_read = job.is_read_as_it_grows(turn.role)
         async with AsyncExitStack() as opened:
             pieces = await opened.enter_async_context(aclosing(self._backend.sample(turn, job)))
             if is_final and job.stop:
                 pieces = await opened.enter_async_context(aclosing(until_stop(pieces, job.stop, turn)))
             async for piece in pieces:
-                if job.wants_text and (piece.text or piece.token_ids):
+                if is_read and (piece.text or piece.token_ids):
                     grew = Grew(turn.place, turn.role, piece.text, piece.token_ids, piece.logprobs, is_final)
                     self._news.put_nowait(grew)
                 if piece.ended is not None:

@@ -26,9 +26,9 @@ _NO_KEY = -1
 class EngineBackend:
     """Sample turns through a `SteppingEngine`, as many at once as it takes.
 
-    A thread adds, cancels and steps, and sleeps while nothing is open. Turns whose job wants text, or whose final text stop strings may cut,
-    get a piece at most every `pause_s`; any other gets one, when it has ended. An engine that fails does so for good: every open turn
-    raises the reason, and so does every later one.
+    A thread adds, cancels and steps, and sleeps while nothing is open. Turns that are read as they grow, or whose final text stop strings may
+    cut, get a piece at most every `pause_s`; any other gets one, when it has ended. An engine that fails does so for good: every open
+    turn raises the reason, and so does every later one.
 
     Units: seconds.
     """
@@ -73,9 +73,8 @@ class EngineBackend:
         """
         self.check_alive()
         may_stop = bool(job.stop) and job.is_final(turn.role)
-        maker = (
-            PieceMaker(self._reader, pause_s=self._pause_s, has_ends=may_stop) if job.wants_text or may_stop else None
-        )
+        is_told = may_stop or job.is_read_as_it_grows(turn.role)
+        maker = PieceMaker(self._reader, pause_s=self._pause_s, has_ends=may_stop) if is_told else None
         sampled = _Open(turn.request, maker)
         self._open.add(sampled)
         self._orders.put(_Order(sampled, is_cancel=False))

@@ -88,6 +88,7 @@ def _order(body: Body, offer: Offer, lineup: Lineup, asked: Asked, *, cap: int |
         seed=seed,
         stop=tuple(body.stop),
         wants_text=body.stream,
+        shows_drafts=body.include_draft,
     )
     return Order(
         id=secrets.token_hex(12),

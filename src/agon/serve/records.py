@@ -22,7 +22,7 @@ class Job:
     """`samples` matches of one problem to be played for a client.
 
     `stop` ends the final completion before the first of these strings; `wants_text` asks for the text of the stages as it grows, else each
-    stage is told of when it ends. `can_check` says that a program can judge the answer. `before` is what was said before the problem: only
+    stage is told of when it ends; without `shows_drafts` only the final one's. `can_check` says that a program can judge the answer. `before` is what was said before the problem: only
     endpoints read it.
     """
 
@@ -37,6 +37,7 @@ class Job:
     seed: int = 0
     stop: tuple[str, ...] = ()
     wants_text: bool = True
+    shows_drafts: bool = True
     before: tuple[Message, ...] = ()
 
     def is_final(self, role: Role) -> bool:
@@ -45,6 +46,10 @@ class Job:
         Of several drafts, or where only doubtful ones are challenged, that is known when the match is over.
         """
         return role == "challenger" or (not self.lineup.has_challenge and len(self.lineup.drafters) == 1)
+
+    def is_read_as_it_grows(self, role: Role) -> bool:
+        """Tell whether the client is told of the text of a stage in that role before it ends."""
+        return self.wants_text and (self.shows_drafts or self.is_final(role))
 
 
 class Ended(NamedTuple):

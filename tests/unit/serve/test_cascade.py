@@ -154,6 +154,12 @@ def test_without_a_wish_for_text_only_stages_are_told_of(make_job, check, collec
     assert [type(event) for event in events] == [Began, StageEnded, Crossed, Began, StageEnded, Finished]
 
 
+def test_drafts_that_nobody_is_shown_are_not_told_of_as_they_grow(make_job, check, collect):
+    events = collect(ScriptedBackend(_say, num_pieces=4), make_job(shows_drafts=False), check)
+    assert [type(event) for event in events[:4]] == [Began, StageEnded, Crossed, Began]
+    assert {event.is_final for event in events if isinstance(event, Grew)} == {True}
+
+
 def test_nothing_is_checked_where_nobody_knows_the_right_answer(make_job, collect):
     async def check(problem, completion, style):
         raise AssertionError("nothing to check with")

@@ -84,6 +84,8 @@ def test_many_turns_are_sampled_at_once_and_none_gets_another_ones_text(make_job
         # Stop strings end final texts only.
         ({"wants_text": False, "stop": ("never",)}, "drafter", False),
         ({"wants_text": True}, "drafter", True),
+        ({"wants_text": True, "shows_drafts": False}, "drafter", False),
+        ({"wants_text": True, "shows_drafts": False}, "challenger", True),
     ],
 )
 def test_a_text_that_nobody_reads_as_it_grows_comes_in_one_piece(

@@ -44,6 +44,14 @@ def test_what_is_not_asked_for_is_the_runs_own(make_service):
     assert not order_of(service).job.wants_text
 
 
+def test_drafts_are_read_as_they_grow_by_those_alone_who_asked_for_them(make_service):
+    hidden, shown = (order_of(make_service(), stream=True, include_draft=value).job for value in (False, True))
+    assert [job.is_read_as_it_grows("drafter") for job in (hidden, shown)] == [False, True]
+    assert [job.is_read_as_it_grows("challenger") for job in (hidden, shown)] == [True, True]
+    alone = order_of(make_service(), stream=True, model="drafter").job
+    assert alone.is_read_as_it_grows("drafter")
+
+
 @pytest.mark.parametrize(
     ("fields", "caps"),
     [
