@@ -42,6 +42,8 @@ class Connection:
     ) -> None:
         self._is_open = False
         self._watcher.cancel()
+        # Its cancellation holds its frames, and they hold this: a cycle, which every request would leave to the garbage collector.
+        del self._watcher
         if self._reason is not None and self._task.uncancel() <= self._cancelled_before:
             # Whatever the block raised, nobody is there any more to be told of it.
             raise self._reason from error

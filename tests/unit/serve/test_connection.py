@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
 
@@ -136,3 +138,21 @@ def test_a_failing_tick_ends_the_block():
 
     with pytest.raises(OSError, match="the pipe broke"):
         asyncio.run(main())
+
+
+def test_a_block_that_has_ended_leaves_nothing_to_the_garbage_collector():
+    async def main():
+        async with Connection(receive_after(10)) as connection:
+            await asyncio.sleep(0)
+        left = weakref.ref(connection)
+        del connection
+        # The watcher takes its cancellation.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return left()
+
+    gc.disable()
+    try:
+        assert asyncio.run(main()) is None
+    finally:
+        gc.enable()
