@@ -70,26 +70,26 @@ def switch_seconds(pair: AdapterPair, name: str | None, clock: Callable[[], floa
 
 
 def compare(pair: AdapterPair, requests: list[Request], repeats: int, clock: Callable[[], float]) -> None:
-    runs = {"batch": batch, "step by step": step_by_step}
+    whole, stepping = TorchEngine(pair), TorchSteppingEngine(pair)
+    runs = {"batch": lambda: batch(whole, requests), "step by step": lambda: step_by_step(stepping, requests)}
     found: dict[str, list[float]] = {name: [] for name in runs}
     for repeat in range(repeats + 1):
         for name, run in runs.items():
             started = clock()
-            num_tokens = run(pair, requests)
+            num_tokens = run()
             if repeat:  # the first is a warm-up
                 found[name].append((clock() - started) / num_tokens)
-    ratio = statistics.median(step / whole for whole, step in zip(*found.values(), strict=True))
+    ratio = statistics.median(step / one for one, step in zip(*found.values(), strict=True))
     adapters = sorted({str(request.adapter) for request in requests})
     said = ", ".join(f"{name} {1e6 * statistics.median(seconds):.1f} us a token" for name, seconds in found.items())
     print(f"{len(requests)} requests of {' and '.join(adapters)}: {said}, ratio {ratio:.2f}", flush=True)
 
 
-def batch(pair: AdapterPair, requests: list[Request]) -> int:
-    return sum(completion.num_tokens for completion in TorchEngine(pair).generate(requests))
+def batch(engine: TorchEngine, requests: list[Request]) -> int:
+    return sum(completion.num_tokens for completion in engine.generate(requests))
 
 
-def step_by_step(pair: AdapterPair, requests: list[Request]) -> int:
-    engine = TorchSteppingEngine(pair)
+def step_by_step(engine: TorchSteppingEngine, requests: list[Request]) -> int:
     for request in requests:
         engine.add(request)
     num_tokens = 0

@@ -35,6 +35,7 @@ class Lane:
         self._waiting: dict[int, Request] = {}
         self._patience = Patience()
         self._mounted: Callable[[], AbstractContextManager[Any]] | None = None
+        self._call: ModelCall | None = None
         self._batch: tuple[Decoder, Rows] | None = None
         self._has_cancelled = False
 
@@ -102,7 +103,7 @@ class Lane:
 
     def _join(self, model: Any, joining: list[Keyed]) -> list[Progress]:
         if self._batch is None:
-            call = ModelCall(model)
+            call = self._call = self._call or ModelCall(model)
             longest = max(request.max_tokens for _, request in joining)
             longest_prompt = max(len(request.prompt_ids) for _, request in joining)
             rows = self._parts.rows(call, room=_LEAST_ROOM, longest=longest)
