@@ -97,7 +97,11 @@ def test_a_run_of_one_adapter_exports_it_and_no_other(agon, small, tmp_path, cap
         (["--gguf"], 2, "--gguf cannot be had for the embedded base"),
         (["--gguf-type", "f16"], 2, "--gguf-type was given without --gguf"),
         (["--merge", "--dtype", "int8"], 2, "--dtype is 'int8', which is not known; known: bf16, f16, f32"),
-        (["--dtype", "f32"], 2, "--dtype is for merged weights"),
+        (
+            ["--dtype", "f32"],
+            2,
+            "--dtype is for the weights that --merge writes, but an adapter is written as it was trained",
+        ),
         (["--adapter", "C"], 2, "invalid choice: 'C'"),
     ],
 )
