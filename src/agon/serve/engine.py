@@ -20,6 +20,8 @@ from agon.serve.pieces import PieceMaker
 from agon.serve.records import Ended, Job, Piece
 
 _PAUSE_S = 0.025
+# Reading and sending a piece takes some 0.1 ms, in which the engine does not go on: with many that read, pieces get longer.
+_PAUSE_FOR_EACH_S = 0.001
 _NO_KEY = -1
 
 
@@ -27,17 +29,25 @@ class EngineBackend:
     """Sample turns through a `SteppingEngine`, as many at once as it takes.
 
     A thread adds, cancels and steps, and sleeps while nothing is open. Turns that are read as they grow, or whose final text stop strings may
-    cut, get a piece at most every `pause_s`; any other gets one, when it has ended. An engine that fails does so for good: every open
-    turn raises the reason, and so does every later one.
+    cut, get a piece at most every `pause_s`, or every `pause_for_each_s` for each of them where they are many; any other gets one, when
+    it has ended. An engine that fails does so for good: every open turn raises the reason, and so does every later one.
 
     Units: seconds.
     """
 
-    def __init__(self, engine: SteppingEngine, reader: TextReader, *, pause_s: float = _PAUSE_S) -> None:
+    def __init__(
+        self,
+        engine: SteppingEngine,
+        reader: TextReader,
+        *,
+        pause_s: float = _PAUSE_S,
+        pause_for_each_s: float = _PAUSE_FOR_EACH_S,
+    ) -> None:
         self._engine = engine
         self._context_length = engine.context_length
         self._reader = reader
         self._pause_s = pause_s
+        self._pause_for_each_s = pause_for_each_s
         self._orders: SimpleQueue[_Order | None] = SimpleQueue()
         self._open: set[_Open] = set()
         self._end_reason: str | None = "the engine has not been started"
@@ -142,8 +152,9 @@ class EngineBackend:
         while self._obey(news):
             told = self._engine.step()
             now = time.perf_counter()
+            pause_s = self._pause_for_each_s * sum(sampled.is_told for sampled in self._sampled.values())
             for progress in told:
-                self._read(progress, now, news)
+                self._read(progress, now, news, pause_s)
             if news:
                 self._loop.call_soon_threadsafe(self._deliver, news)
                 news = []
@@ -168,14 +179,14 @@ class EngineBackend:
                 except EngineError as error:
                     news.append(_News(sampled, error))
 
-    def _read(self, progress: Progress, now: float, news: list[_News]) -> None:
+    def _read(self, progress: Progress, now: float, news: list[_News], pause_s: float) -> None:
         sampled = self._sampled.get(progress.key)
         if sampled is None:
             return
         if progress.completion is not None:
             del self._sampled[progress.key]
         try:
-            piece = sampled.piece(progress, now)
+            piece = sampled.piece(progress, now, pause_s)
         except EngineError as error:
             news.append(_News(sampled, error))
         else:
@@ -184,22 +195,25 @@ class EngineBackend:
 
 
 class _Open:
-    """A turn that is being sampled. The loop takes what the thread tells; `key` is the thread's."""
+    """A turn that is being sampled. The loop takes what the thread tells; `key` is the thread's. `is_told`: piece by piece."""
 
     def __init__(self, request: Request, maker: PieceMaker | None) -> None:
         self.request = request
         self.key = _NO_KEY
         self.is_given_up = False
+        self.is_told = maker is not None
         self._maker = maker
         self._started = time.perf_counter()
         self._items: deque[Piece | EngineError] = deque()
         self._waiter: asyncio.Future[None] | None = None
 
-    def piece(self, progress: Progress, now: float) -> Piece | None:
-        """Return the piece that it is time for, if any."""
+    def piece(self, progress: Progress, now: float, pause_s: float) -> Piece | None:
+        """Return the piece that it is time for, if any. The next one then waits `pause_s` at least."""
         maker, completion = self._maker, progress.completion
         if completion is None:
-            return None if maker is None else maker.grow(progress.token_ids, progress.logprobs, now)
+            if maker is None:
+                return None
+            return maker.grow(progress.token_ids, progress.logprobs, now, least_pause_s=pause_s)
         if maker is None:
             piece = Piece(completion.text, completion.token_ids, completion.logprobs)
         else:

@@ -27,8 +27,10 @@ class PieceMaker:
         self._num_read = 0
         self._token_ends: list[int] = []
 
-    def grow(self, token_ids: list[int], logprobs: list[float], now: float) -> Piece | None:
-        """Take tokens, and return a piece if it is time for one and there is text."""
+    def grow(
+        self, token_ids: list[int], logprobs: list[float], now: float, *, least_pause_s: float = 0.0
+    ) -> Piece | None:
+        """Take tokens, and return a piece if it is time for one and there is text. The next one then waits `least_pause_s` at least."""
         self._token_ids += token_ids
         self._logprobs += logprobs
         if now < self._next_at:
@@ -36,7 +38,7 @@ class PieceMaker:
         text = self._read(len(self._token_ids))
         if not text:
             return None
-        self._next_at = now + self._pause_s
+        self._next_at = now + max(self._pause_s, least_pause_s)
         return self._piece(text)
 
     def end(self, token_ids: list[int], logprobs: list[float], completion: Completion) -> Piece:

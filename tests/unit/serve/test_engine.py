@@ -120,6 +120,17 @@ def test_the_loop_is_woken_once_a_step_for_all_and_for_one_piece_each(make_job, 
     assert {pieces[0].text for pieces in taken[:10]} == {"t"}
 
 
+def test_the_pieces_of_many_turns_get_longer(make_job, stepped_script, char_reader):
+    async def scenario(backend):
+        return await asyncio.gather(*(_all(backend, _turn(number), make_job()) for number in range(3)))
+
+    for pause_for_each_s, counts in ((3600.0, {2}), (0.0, {11})):
+        engine = stepped_script(_say)
+        taken = _run(scenario, engine, char_reader, pause_s=0.0, pause_for_each_s=pause_for_each_s)
+        assert {len(pieces) for pieces in taken} == counts
+        assert {"".join(piece.text for piece in pieces) for pieces in taken} == {f"text of {n}." for n in range(3)}
+
+
 def test_an_idle_engine_is_not_stepped(make_job, stepped_script, char_reader):
     engine = stepped_script(_say)
 

@@ -28,6 +28,13 @@ def test_the_first_piece_goes_at_once_and_others_after_a_pause(char_reader):
     assert (last.text, last.token_ids, last.token_ends) == ("e", (ord("e"), 0), ())
 
 
+def test_a_pause_is_as_long_as_the_longer_of_both_least_ones(char_reader):
+    maker = PieceMaker(char_reader, pause_s=1.0, has_ends=False)
+    for at, least_pause_s, has_piece in ((10.0, 3.0, True), (12.9, 0.0, False), (13.0, 0.5, True), (14.0, 0.5, True)):
+        piece = maker.grow([ord("a")], [-0.5], at, least_pause_s=least_pause_s)
+        assert (piece is not None) == has_piece
+
+
 class LateReader:
     """Two tokens make a character; one alone cannot be read."""
 

@@ -54,7 +54,9 @@ def _jobs(session, problem, protocol, **fields):
 
 def _serve(session, jobs, *, pause_s=0.0):
     """Play the jobs side by side, and return their events."""
-    backend = EngineBackend(TorchSteppingEngine(session.pair), TextReader(session.tokenizer), pause_s=pause_s)
+    backend = EngineBackend(
+        TorchSteppingEngine(session.pair), TextReader(session.tokenizer), pause_s=pause_s, pause_for_each_s=0.0
+    )
 
     async def check(problem, completion, style):
         return session.verifiers.verify([(problem, completion)], style)[0]
