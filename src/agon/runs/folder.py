@@ -24,7 +24,7 @@ from agon.runs.lines import (
     truncate_timings,
 )
 from agon.runs.lock import RunLock
-from agon.runs.manifest import CONFIG, FOLDERS, read_manifest, write_json, write_manifest
+from agon.runs.manifest import CONFIG, DATA, FOLDERS, read_manifest, write_json, write_manifest
 from agon.runs.matches import write_matches
 from agon.runs.parent import require_empty
 from agon.runs.redact import redact
@@ -42,8 +42,15 @@ class RunFolder:
         self._lock = lock
 
     @classmethod
-    def create(cls, path: Path, *, settings: Mapping[str, Any], hashes: Mapping[str, str] | None = None) -> Self:
-        """Begin a run in a new or empty folder. `settings` are the resolved settings as plain JSON types.
+    def create(
+        cls,
+        path: Path,
+        *,
+        settings: Mapping[str, Any],
+        hashes: Mapping[str, str] | None = None,
+        data: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Begin a run in a new or empty folder. `settings` are the resolved settings, `data` the account of its task, as plain JSON types.
 
         manifest.json is written last, so that a start that was interrupted is no run and may be begun again.
 
@@ -55,10 +62,15 @@ class RunFolder:
             path.mkdir(parents=True, exist_ok=True)
         lock = RunLock(path)
         try:
+            # Again, now that nobody else can begin: another process may have been here in the meantime.
+            require_empty(path)
             with output_errors(path):
+                remove_leftovers(path)
                 for name in FOLDERS:
                     (path / name).mkdir(exist_ok=True)
             write_json(path / CONFIG, redact(settings))
+            if data is not None:
+                write_json(path / DATA, data)
             write_manifest(path, hashes or {})
         except BaseException:
             lock.release()

@@ -18,6 +18,7 @@ from agon.runs.redact import redact
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
+DATA = "data.json"
 PARENT = "parent.json"
 MATRIX = "matrix.json"
 FOLDERS = ("matches", "checkpoints", "evaluations")

@@ -10,6 +10,7 @@ from agon.runs.atomic import is_leftover, output_errors
 from agon.runs.lock import LOCK_FILE
 from agon.runs.manifest import (
     CONFIG,
+    DATA,
     FOLDERS,
     FORMAT_VERSION,
     PARENT,
@@ -22,7 +23,7 @@ from agon.runs.manifest import (
 )
 from agon.runs.matrix import read_matrix
 
-UNFINISHED = frozenset({LOCK_FILE, CONFIG, *FOLDERS})
+UNFINISHED = frozenset({LOCK_FILE, CONFIG, DATA, *FOLDERS})
 """What a start of a run may leave behind when it is killed."""
 
 _KINDS: tuple[Kind, ...] = ("run", "parent", "matrix")

@@ -20,7 +20,7 @@ from agon.recipe import settings_from
 from agon.runs.checkpoints import checkpoint_step, is_last
 from agon.runs.folder import RunFolder
 from agon.runs.lines import read_lines
-from agon.runs.manifest import read_config, read_manifest, write_json
+from agon.runs.manifest import read_config, read_manifest
 from agon.runs.parent import require_empty
 from agon.runs.space import require_free_bytes, require_writable
 from agon.tasks.account import data_hash, describe_task, require_training_problems, summary_lines
@@ -65,8 +65,8 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
         num_bytes = checkpoint_bytes(pair_of(ready.session), num_frozen=_count_frozen(settings))
         require_free_bytes(out, num_bytes * (settings.train.keep_checkpoints + 1))
         tree = settings.model_dump(mode="json")
-        run = stack.enter_context(RunFolder.create(out, settings=tree, hashes=ready.hashes))
-        write_json(run.path / "data.json", describe_task(ready.task))
+        data = describe_task(ready.task)
+        run = stack.enter_context(RunFolder.create(out, settings=tree, hashes=ready.hashes, data=data))
         return _train(settings, run, ready, stack, watcher, start=START)
 
 

@@ -21,6 +21,7 @@ from agon.runs import (
     write_evaluation,
 )
 from agon.runs.evaluations import evaluation_matches_path
+from agon.runs.lock import RunLock
 
 
 def test_a_new_run_holds_versions_hashes_and_settings_without_secrets(tmp_path, monkeypatch):
@@ -75,6 +76,43 @@ def test_an_empty_folder_and_an_interrupted_start_are_used(tmp_path):
         pass
     (run.path / "manifest.json").unlink()
     RunFolder.create(tmp_path / "r", settings={}).close()
+
+
+def test_what_a_killed_start_left_half_written_is_removed_by_the_next(tmp_path):
+    with RunFolder.create(tmp_path / "r", settings={}, data={"source": "made up"}) as run:
+        pass
+    (run.path / "manifest.json").rename(run.path / ".manifest.json.agon-tmp-0a1b2c3d")
+    RunFolder.create(tmp_path / "r", settings={}).close()
+    assert not [path.name for path in run.path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_run_that_is_one_has_the_account_of_its_data(tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    def kill(run, hashes):
+        raise Killed
+
+    monkeypatch.setattr("agon.runs.folder.write_manifest", kill)
+    with pytest.raises(Killed):
+        RunFolder.create(tmp_path / "r", settings={}, data={"source": "made up"})
+    assert json.loads((tmp_path / "r" / "data.json").read_text())["source"] == "made up"
+
+
+def test_a_run_that_another_process_began_and_ended_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
+    """Between the first look at the folder and the lock."""
+    locks = []
+
+    def lock(path):
+        if not locks:
+            locks.append(path)
+            RunFolder.create(path, settings={"train": {"seed": 1}}).close()
+        return RunLock(path)
+
+    monkeypatch.setattr("agon.runs.folder.RunLock", lock)
+    with pytest.raises(RunError, match="is not empty"):
+        RunFolder.create(tmp_path / "r", settings={"train": {"seed": 2}})
+    assert read_config(tmp_path / "r")["train"] == {"seed": 1}
 
 
 def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
