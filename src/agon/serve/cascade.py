@@ -18,8 +18,10 @@ from agon.serve.stops import until_stop
 
 _STREAM = ("solve",)
 
-# Longer texts are tokenised and searched in a thread, so that the event loop does not wait for them.
-_LONG_TEXT = 4_000
+# Longer ones are tokenised and searched in a thread, so that the event loop does not wait for them. Tokenizers let other threads go on:
+# where many drafts end at once, their challenges are written side by side, and the first are sampled meanwhile.
+_LONG_PROBLEM = 4_000
+_LONG_DRAFT = 500
 
 Made = TypeVar("Made")
 
@@ -96,7 +98,8 @@ class _Play:
         return bool(self._unfinished)
 
     async def begin(self) -> list[Event]:
-        turns = await _off_loop(self._exchange.begin, num_characters=len(self._job.problem.question))
+        is_long = len(self._job.problem.question) >= _LONG_PROBLEM
+        turns = await _called(self._exchange.begin, in_thread=is_long)
         return self._follow(turns, first=0)
 
     async def next(self) -> list[Event]:
@@ -126,7 +129,8 @@ class _Play:
             self._start(self._judge(number, completion))
         else:
             self._verdicts[number] = unchecked_verdict(completion, self._job.style)
-        turns = await _off_loop(lambda: self._exchange.end(number, completion), num_characters=len(completion.text))
+        is_long = self._job.lineup.has_challenge and turn.role == "drafter" and len(completion.text) >= _LONG_DRAFT
+        turns = await _called(lambda: self._exchange.end(number, completion), in_thread=is_long)
         told = StageEnded(turn.place, turn.role, ended, self._job.is_final(turn.role))
         return [told, *self._follow(turns, first), *self._finish()]
 
@@ -185,5 +189,5 @@ class _Play:
         raise EngineError(f"the {turn.role}'s turn ended without its completion: what samples it broke off")
 
 
-async def _off_loop(function: Callable[[], Made], *, num_characters: int) -> Made:
-    return function() if num_characters < _LONG_TEXT else await asyncio.to_thread(function)
+async def _called(function: Callable[[], Made], *, in_thread: bool) -> Made:
+    return await asyncio.to_thread(function) if in_thread else function()

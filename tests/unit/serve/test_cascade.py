@@ -328,8 +328,8 @@ def test_a_long_text_is_summarised_off_the_event_loop(make_job, check, collect):
             threads.append(threading.current_thread())
             return job.summarizer.summarize(*args, **options)
 
-    sampling = replace(job.sampling, max_draft_tokens=10_000)
-    for length in (10, 9_000):
+    sampling = replace(job.sampling, max_draft_tokens=1_000)
+    for length in (10, 600):
         backend = ScriptedBackend(lambda turn, length=length: "x" * length if turn.role == "drafter" else "y")
         collect(backend, replace(job, summarizer=Noting(), sampling=sampling), check)
     assert threads[0] is main

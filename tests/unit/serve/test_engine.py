@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
 import time
 from contextlib import aclosing, asynccontextmanager
@@ -129,6 +130,17 @@ def test_the_pieces_of_many_turns_get_longer(make_job, stepped_script, char_read
         taken = _run(scenario, engine, char_reader, pause_s=0.0, pause_for_each_s=pause_for_each_s)
         assert {len(pieces) for pieces in taken} == counts
         assert {"".join(piece.text for piece in pieces) for pieces in taken} == {f"text of {n}." for n in range(3)}
+
+
+def test_threads_wait_less_for_each_other_while_an_engine_runs(make_job, stepped_script, char_reader):
+    before = sys.getswitchinterval()
+
+    async def scenario(backend):
+        await _all(backend, _turn(), make_job())
+        return sys.getswitchinterval()
+
+    assert _run(scenario, stepped_script(_say), char_reader) < before / 10
+    assert sys.getswitchinterval() == before
 
 
 def test_an_idle_engine_is_not_stepped(make_job, stepped_script, char_reader):
