@@ -72,7 +72,8 @@ class ScriptedBackend:
             parts = self._parts(turn, job)
             seconds = self._seconds(turn) if callable(self._seconds) else self._seconds
             for number, part in enumerate(parts, 1):
-                await self._wait(seconds / len(parts))
+                # Against the clock: timers are late by up to a millisecond, and many pieces would add that up.
+                await self._wait(started + seconds * number / len(parts) - time.perf_counter())
                 piece = self._piece(turn, text, part, started, is_last=number == len(parts))
                 has_ended, text = piece.ended is not None, text + piece.text
                 yield piece
