@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from agon.answers import format_score
 from agon.match.asking import Asked
-from agon.match.reading import Seats
+from agon.match.reading import Place
 from agon.match.voting import chosen_draft
 from agon.records import AnswerStyle, Attempt, Completion, Lineup, Match, Summary, Verdict
 
@@ -29,13 +29,13 @@ class Played(NamedTuple):
     challenges: Stage
 
 
-def matches_of(played: Played, seats: Seats, lineup: Lineup, style: AnswerStyle) -> list[Match]:
-    """Put the matches of one call together, in the order of its seats."""
+def matches_of(played: Played, places: Sequence[Place], *, lineup: Lineup, style: AnswerStyle) -> list[Match]:
+    """Put the matches of these places together, in their order. What others drafted only to be read is left out."""
     layers = [_attempts(layer, style) for layer in played.layers]
     challenges = dict(zip(played.shown, _attempts(played.challenges, style), strict=True))
     count = len(lineup.drafters)
     matches: list[Match] = []
-    for number, (problem, sample) in enumerate(seats.matches):
+    for number, (problem, sample) in enumerate(places):
         own = slice(number * count, (number + 1) * count)
         drafts = tuple(layers[-1][own])
         matches.append(

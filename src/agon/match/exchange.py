@@ -32,7 +32,7 @@ class Exchange:
     with one layer of drafts.
     """
 
-    def __init__(self, reader: Reader, asker: Asker, seats: Seats, lineup: Lineup, *, style: AnswerStyle) -> None:
+    def __init__(self, reader: Reader, asker: Asker, seats: Seats, *, lineup: Lineup, style: AnswerStyle) -> None:
         assert lineup.layers == 1, "several layers are played stage by stage"
         self._reader = reader
         self._asker = asker
@@ -81,20 +81,8 @@ class Exchange:
         played = Played(
             [self._judged("drafter", drafts, verdicts)], [], shown, self._judged("challenger", challenges, verdicts)
         )
-        (match,) = matches_of(played, Seats([self._seats.matches[number]], [], []), self._lineup, self._style)
+        (match,) = matches_of(played, [self._seats.matches[number]], lineup=self._lineup, style=self._style)
         return match
-
-    def matches(self, completions: Sequence[Completion], verdicts: Sequence[Verdict]) -> list[Match]:
-        """Return the matches, given the completion and the verdict of every turn in order."""
-        drafts, challenges = self.asked()
-        split = self._num_drafts
-        played = Played(
-            [Stage(drafts, completions[:split], verdicts[:split])],
-            [],
-            self.shown,
-            Stage(challenges, completions[split:], verdicts[split:]),
-        )
-        return matches_of(played, self._seats, self._lineup, self._style)
 
     def _challenge(self, matches: Sequence[int]) -> list[Turn]:
         added: list[Turn] = []
@@ -158,4 +146,4 @@ def exchange_of(
     seats = take_seats([problem], samples, lineup.reads, among=[problem])
     asker = Asker(prompts, lineup, sampling, seed=seed, stream=stream)
     reader = Reader(summarizer, seats, lineup, max_tokens=sampling.max_summary_tokens)
-    return Exchange(reader, asker, seats, lineup, style=style)
+    return Exchange(reader, asker, seats, lineup=lineup, style=style)

@@ -1,4 +1,4 @@
-"""Play matches: the one place where a draft meets a challenge. Training, evaluation, `solve` and the server all call it."""
+"""Play matches in batches, as training and evaluation do. The server and `agon solve` play turn by turn: see `exchange.py`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class _Sampled(NamedTuple):
         return Stage(self.asked, self.completions, [verdict.result() for verdict in self.verdicts])
 
 
-class _Sampling(NamedTuple):
-    """As `Played`, with verdicts that may still be awaited."""
+class _Unjudged(NamedTuple):
+    """As `Played`, while verdicts are still awaited."""
 
     layers: list[_Sampled]
     between: list[list[tuple[Summary, ...]]]
@@ -79,7 +79,7 @@ def play(
         played = sampled.wait()
         session.verify_wait_seconds += time.perf_counter() - started
     session.verifiers.check_error_share()
-    matches = matches_of(played, seats, lineup, session.style)
+    matches = matches_of(played, seats.matches, lineup=lineup, style=session.style)
     return [matches[i : i + samples] for i in range(0, len(matches), samples)]
 
 
@@ -114,7 +114,7 @@ class _Player:
         self.asker = Asker(session.prompts, lineup, sampling, seed=seed, stream=stream)
         self.reader = Reader(session, seats, lineup, max_tokens=sampling.max_summary_tokens)
 
-    def sample(self) -> _Sampling:
+    def sample(self) -> _Unjudged:
         """Sample every stage of every match."""
         lineup, engine = self.lineup, self.session.engine
         is_one_exchange = lineup.has_challenge and lineup.layers == 1
@@ -125,7 +125,7 @@ class _Player:
             ahead = ReadAhead(self.reader, self.asker, self.seats, threads=self.threads)
             layer = self._generate(drafts, ahead)
             shown, prompts = ahead.finish()
-            return _Sampling([layer], [], shown, self._generate(self.asker.challenges(self.seats.matches, prompts)))
+            return _Unjudged([layer], [], shown, self._generate(self.asker.challenges(self.seats.matches, prompts)))
         layers, between = [self._generate(drafts)], list[list[tuple[Summary, ...]]]()
         for number in range(2, lineup.layers + 1):
             ended = dict(enumerate(layers[-1].completions))
@@ -141,11 +141,11 @@ class _Player:
         prompts = [self.asker.challenge_prompt(places[i][0], summaries) for i, summaries in enumerate(shown.values())]
         asked = self.asker.challenges(places, prompts)
         challenges = self._generate(asked) if shown else _Sampled(asked, [], [])
-        return _Sampling(layers, between, shown, challenges)
+        return _Unjudged(layers, between, shown, challenges)
 
-    def _sample_growing(self, engine: GrowingEngine) -> _Sampling:
+    def _sample_growing(self, engine: GrowingEngine) -> _Unjudged:
         """Let each challenge join the batch when the drafts on which it depends have ended."""
-        exchange = Exchange(self.reader, self.asker, self.seats, self.lineup, style=self.session.style)
+        exchange = Exchange(self.reader, self.asker, self.seats, lineup=self.lineup, style=self.session.style)
         checks: dict[int, Future[Verdict]] = {}
 
         def grow(index: int, completion: Completion) -> Iterable[Request]:
@@ -159,7 +159,7 @@ class _Player:
         drafts, challenges = exchange.asked()
         num_drafts = len(drafts.requests)
         later = {index - num_drafts: check for index, check in checks.items()}
-        return _Sampling(
+        return _Unjudged(
             [self._sampled(drafts, completions[:num_drafts], checks)],
             [],
             exchange.shown,

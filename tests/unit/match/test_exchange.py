@@ -32,17 +32,16 @@ def _exchange(session, lineup, *, samples=1, seed=0):
 
 
 def _drive(session, exchange, *, newest_first=False):
-    """Sample turn by turn, the newest or the oldest of those that are open first."""
+    """Sample turn by turn, the newest or the oldest of those that are open first, and return the verdicts."""
     open_turns = list(enumerate(exchange.begin()))
-    completions, verdicts = {}, {}
+    verdicts = {}
     while open_turns:
         number, turn = open_turns.pop(-1 if newest_first else 0)
-        (completions[number],) = session.engine.generate([turn.request])
-        (verdicts[number],) = session.verifiers.verify([(turn.problem, completions[number])], session.style)
+        (completion,) = session.engine.generate([turn.request])
+        (verdicts[number],) = session.verifiers.verify([(turn.problem, completion)], session.style)
         before = len(exchange.turns)
-        open_turns += list(enumerate(exchange.end(number, completions[number]), before))
-    order = range(len(exchange.turns))
-    return exchange.matches([completions[i] for i in order], [verdicts[i] for i in order])
+        open_turns += list(enumerate(exchange.end(number, completion), before))
+    return verdicts
 
 
 @pytest.mark.parametrize("newest_first", [False, True])
@@ -54,7 +53,9 @@ def test_turns_taken_one_by_one_in_any_order_make_the_matches_that_play_makes(ma
     session, _ = make_session(_script)
     (expected,) = play(session, [ONE], lineup, samples=3, sampling=SAMPLING, seed=5, stream=("test",))
     session, _ = make_session(_script)
-    assert _drive(session, _exchange(session, lineup, samples=3, seed=5), newest_first=newest_first) == expected
+    exchange = _exchange(session, lineup, samples=3, seed=5)
+    verdicts = _drive(session, exchange, newest_first=newest_first)
+    assert [exchange.match(sample, verdicts) for sample in range(3)] == expected
 
 
 def test_a_challenge_is_asked_for_when_its_own_draft_has_ended_and_not_before(make_session):
@@ -78,7 +79,7 @@ def test_a_draft_that_nobody_doubts_is_not_challenged(make_session):
     (completion,) = engine.generate([draft.request])
     # Every token of the scripted engine has logprob -.5, which is not below -1.
     assert exchange.end(0, completion) == []
-    (match,) = exchange.matches([completion], [Verdict("correct", 1.0)])
+    match = exchange.match(0, {0: Verdict("correct", 1.0)})
     assert match.challenge is None
     assert match.final is match.draft
 
