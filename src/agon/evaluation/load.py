@@ -39,12 +39,11 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A run opened for serving: its session, the problems that fit it, its settings, its checkpoint, and what to say."""
+    """A run opened for serving: its session, the problems that fit it, its settings, and what to say."""
 
     session: ServingSession
     task: TaskData
     settings: Settings
-    checkpoint: Path
     notes: tuple[str, ...] = ()
 
 
@@ -83,7 +82,7 @@ def open_run_to_serve(
     found = _find(path, overrides, step, check)
     session = open_serving_session(found.settings, found.checkpoint)
     task = fit_task(session, _readable(found.task, found.settings), found.settings)
-    return Served(session, task, found.settings, found.checkpoint, (*found.notes, *_dropped_note(task)))
+    return Served(session, task, found.settings, (*found.notes, *_dropped_note(task)))
 
 
 class _Found(NamedTuple):

@@ -91,23 +91,21 @@ def open_engine(
     Raises:
         EngineError: an adapter does not act as it does in the learner.
     """
-    return TorchEngine(source, max_rows=settings.max_rows) if host is None else _open_vllm(source, host, probe)
+    return TorchEngine(source, max_rows=settings.max_rows) if host is None else _open_vllm(source, host, probe=probe)
 
 
-def open_stepping_engine(
-    settings: RolloutSettings, source: AdapterPair | Base, host: Host | None, *, probe: Sequence[int] = ()
-) -> SteppingEngine:
-    """Open an engine that is driven step by step, over a pair or a bare base; `host` was started for serving. `probe` as in `open_engine`.
+def open_stepping_engine(settings: RolloutSettings, source: AdapterPair | Base, host: Host | None) -> SteppingEngine:
+    """Open an engine that is driven step by step, over a pair or a bare base; `host` was started for serving.
 
     Raises:
         EngineError: an adapter does not act as it does in the learner.
     """
     if host is None:
         return TorchSteppingEngine(source, max_rows=settings.max_rows)
-    return VllmSteppingEngine(_open_vllm(source, host, probe))
+    return VllmSteppingEngine(_open_vllm(source, host, probe=()))
 
 
-def _open_vllm(source: AdapterPair | Base, host: Host, probe: Sequence[int]) -> VllmEngine:
+def _open_vllm(source: AdapterPair | Base, host: Host, *, probe: Sequence[int]) -> VllmEngine:
     if isinstance(source, Base):
         return VllmEngine(host.server, source)
     adapters: Adapters

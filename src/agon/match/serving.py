@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 from agon.config import Settings
-from agon.match.borders import Prompter
+from agon.match.borders import Prompter, Summarizer
 from agon.match.engines import open_stepping_engine
 from agon.match.session import Checker, load_pair
 from agon.model.pair import AdapterPair
-from agon.prompts.summary import summarize
-from agon.records import AnswerStyle, Completion, Problem, Summary
+from agon.prompts.summary import DraftSummarizer
+from agon.records import AnswerStyle
 from agon.rollout.stepping import SteppingEngine
 from agon.verifiers.registry import open_verifiers
 
 
-@dataclass(frozen=True, slots=True)
-class ServingSession:
-    """An open stepping engine over a pair, with its prompts and checkers. A context manager: leaving it ends engine and worker processes.
+class ServingSession(NamedTuple):
+    """An open stepping engine over a pair, with its prompts and checkers. Whoever takes `engine` and `verifiers` over closes them.
 
-    The engine is driven by one thread. Prompts, summaries and checks may be asked for from others. It is a `Summarizer`.
+    The engine is driven by one thread. Prompts, summaries and checks may be asked for from others.
     """
 
     engine: SteppingEngine
     prompts: Prompter
+    summarizer: Summarizer
     verifiers: Checker
     style: AnswerStyle
     tokenizer: Any
     pair: AdapterPair
-
-    def summarize(
-        self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
-    ) -> Summary:
-        """Return what a challenger may see of a draft."""
-        return summarize(
-            problem,
-            completion,
-            style=self.style,
-            tokenizer=self.tokenizer,
-            max_tokens=max_tokens,
-            shows_answer=shows_answer,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """End the engine and the worker processes."""
-        self.engine.close()
-        self.verifiers.close()
 
 
 def open_serving_session(settings: Settings, checkpoint: Path) -> ServingSession:
@@ -68,11 +40,13 @@ def open_serving_session(settings: Settings, checkpoint: Path) -> ServingSession
         ModelError: the base or an adapter cannot be used.
     """
     loaded = load_pair(settings, checkpoint=checkpoint, is_serving=True)
+    style, tokenizer = settings.task.answer_style, loaded.pair.base.tokenizer
     return ServingSession(
         engine=open_stepping_engine(settings.rollout, loaded.pair, loaded.host),
         prompts=loaded.prompts,
+        summarizer=DraftSummarizer(style, tokenizer),
         verifiers=open_verifiers(settings.verifier),
-        style=settings.task.answer_style,
-        tokenizer=loaded.pair.base.tokenizer,
+        style=style,
+        tokenizer=tokenizer,
         pair=loaded.pair,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agon.answers import extract_answer, visible_text
@@ -54,6 +54,27 @@ def summarize(
         is_cut=len(shown) < len(text.strip()),
         shows_answer=shows_answer,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class DraftSummarizer:
+    """Summarises the drafts of whoever answers in one style, with lengths in the tokens of one tokenizer."""
+
+    style: AnswerStyle
+    tokenizer: Any
+
+    def summarize(
+        self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
+    ) -> Summary:
+        """Return what `summarize` makes of a draft."""
+        return summarize(
+            problem,
+            completion,
+            style=self.style,
+            tokenizer=self.tokenizer,
+            max_tokens=max_tokens,
+            shows_answer=shows_answer,
+        )
 
 
 def _with_answer(problem: Problem, visible: str) -> str:

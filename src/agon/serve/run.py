@@ -61,7 +61,7 @@ def offer_of(served: Served, name: str, direction: Direction) -> Offer:
         models=run_models(method, direction),
         sampling=sampling_for(settings),
         prompts=session.prompts,
-        summarizer=session,
+        summarizer=session.summarizer,
         style=session.style,
         task=settings.task,
         vocabulary=Vocabulary(

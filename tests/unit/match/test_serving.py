@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 import torch
 
@@ -41,7 +43,8 @@ def test_a_checkpoint_is_served_as_a_session_samples_it(settings, tmp_path):
         summaries = [session.summarize(problem, one, max_tokens=20) for one in wanted]
         challenge = session.prompts.challenge(problem, summaries[:1])
         fitting = fit_problems(session, [problem], settings.rollout, max_prompt_tokens=30)
-    with open_serving_session(settings, tmp_path) as served:
+    served = open_serving_session(settings, tmp_path)
+    with closing(served.verifiers), closing(served.engine):
         assert served.prompts.challenge(problem, summaries[:1]) == challenge
         keys = [served.engine.add(request) for request in requests]
         found = {}
@@ -50,7 +53,7 @@ def test_a_checkpoint_is_served_as_a_session_samples_it(settings, tmp_path):
         completions = [found[key] for key in keys]
         assert [(one.token_ids, one.text) for one in completions] == [(one.token_ids, one.text) for one in wanted]
         assert [one.adapter_version for one in completions] == [0, 1, 0]
-        assert [served.summarize(problem, one, max_tokens=20) for one in completions] == summaries
+        assert [served.summarizer.summarize(problem, one, max_tokens=20) for one in completions] == summaries
         assert fit_problems(served, [problem], settings.rollout, max_prompt_tokens=30) == fitting == ((problem,), ())
         served.engine.add(requests[0])
     assert served.engine.num_open == 0
