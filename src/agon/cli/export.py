@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,13 @@ def add_parser(subcommands: Subcommands) -> None:
         metavar="NAME",
         help="what the base is called where the adapter will be used, such as a Hub name",
     )
+    _add_merging(parser)
+    _add_gguf(parser)
+    add_json(parser)
+    parser.set_defaults(run=export)
+
+
+def _add_merging(parser: ArgumentParser) -> None:
     parser.add_argument("--merge", action="store_true", help="write a whole model with the adapter in its weights")
     parser.add_argument(
         "--dtype",
@@ -54,6 +61,9 @@ def add_parser(subcommands: Subcommands) -> None:
         action="store_true",
         help="do not compare a merged model's logits with those of base and adapter, which takes both, one after the other, in float32",
     )
+
+
+def _add_gguf(parser: ArgumentParser) -> None:
     parser.add_argument("--gguf", action="store_true", help="write a GGUF file with llama.cpp's converter")
     parser.add_argument("--gguf-type", choices=TYPES, help=f"its number format (default: {TYPES[0]})")
     parser.add_argument(
@@ -62,8 +72,6 @@ def add_parser(subcommands: Subcommands) -> None:
         metavar="PATH",
         help="convert_hf_to_gguf.py or its folder (default: in the folder LLAMA_CPP names, on PATH, or in ~/llama.cpp and the like)",
     )
-    add_json(parser)
-    parser.set_defaults(run=export)
 
 
 def _adapter(value: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -12,7 +11,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-from agon.cli.common import EXIT_INTERRUPTED, Subcommands, text
+from agon.cli.common import EXIT_INTERRUPTED, Subcommands, tell, text
 from agon.cli.serve_endpoints import add_endpoints, open_endpoints, wants_endpoints
 from agon.errors import ConfigError
 
@@ -87,7 +86,7 @@ def serve(options: Namespace) -> int:
     # First, since loading takes long and an address that is taken can be told at once.
     with bind(options.host, options.port) as taken, service as ready:
         for note in ready.notes:
-            print(f"agon: {note}", file=sys.stderr)
+            tell(note)
         return _listen(options, ready.service, taken)
 
 
@@ -111,10 +110,7 @@ def _doors(options: Namespace) -> Doors:
 
     keys = _keys(options.api_key_file)
     if not keys and options.host not in ("127.0.0.1", "::1", "localhost"):
-        print(
-            f"agon: --host {options.host} lets every machine that reaches this one ask, without a key: set {KEY_VARIABLE}",
-            file=sys.stderr,
-        )
+        tell(f"--host {options.host} lets every machine that reaches this one ask, without a key: set {KEY_VARIABLE}")
     return Doors(
         limits=Limits(timeout_s=options.timeout, max_body_bytes=options.max_body),
         keys=keys,

@@ -32,7 +32,8 @@ def add_parser(subcommands: Subcommands) -> None:
 def solve(options: Namespace) -> int:
     """`agon solve`."""
     from agon.runs.parent import default_run
-    from agon.serve.run import Doors, open_run_service
+    from agon.serve.doors import Doors
+    from agon.serve.run import open_run_service
     from agon.serve.solve import solve as play_one
     from agon.serve.solve import solved_json
 
