@@ -73,24 +73,28 @@ def in_process(part: str, options: argparse.Namespace) -> dict[str, Any]:
     return {"failed": done.returncode}
 
 
-def random_model(folder: Path) -> Path:
+def random_model(folder: Path, **smaller: int) -> Path:
+    """Write Qwen3-0.6B's shape with random weights; `smaller` are sizes to have instead of its own."""
     import torch
     from transformers import AutoModelForCausalLM
     from transformers.models.qwen3 import Qwen3Config
 
+    sizes = {
+        "hidden_size": 1024,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+    }
     config = Qwen3Config(
         vocab_size=151_936,
-        hidden_size=1024,
-        intermediate_size=3072,
-        num_hidden_layers=28,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
         max_position_embeddings=40_960,
         tie_word_embeddings=True,
         initializer_range=0.04,
         bos_token_id=151_643,
         eos_token_id=151_645,
+        **(sizes | smaller),
     )
     torch.manual_seed(0)
     AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(folder)
