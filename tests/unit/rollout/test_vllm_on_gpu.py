@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from agon.rollout.vllm_adapters import SwappedAdapters, VersionedAdapters
 from agon.rollout.vllm_engine import VllmEngine
 from agon.rollout.vllm_options import LoraRoom, ServerOptions
 from agon.rollout.vllm_server import start_server
+from agon.rollout.vllm_stepping import VllmSteppingEngine
 from agon.rollout.vllm_weights import FusedWeights, SwappedWeights
 
 pytestmark = [
@@ -107,6 +109,48 @@ def test_a_challenge_joins_while_drafts_run(served):
         adapters=("A", "B"),
     )
     assert [completion.adapter for completion in completions] == ["A"] * 3 + ["B"] * 3
+
+
+def test_requests_that_join_and_leave_step_by_step_get_what_a_batch_gives_them(served):
+    engine = _engine(served, "multi-lora")
+    # The server still knows the ids of the tests before, and would take them for weights that it has.
+    engine._adapters._ids = itertools.count(200)
+    requests = [Request(tuple(range(5 + i, 40 + i)), ("A", "B", None)[i % 3], 24, seed=i) for i in range(9)]
+    wanted = engine.generate(requests)
+    stepping = VllmSteppingEngine(engine)
+    told, ended = {}, {}
+
+    def take_step():
+        for progress in stepping.step():
+            ids, logprobs = told.setdefault(progress.key, ([], []))
+            ids += progress.token_ids
+            logprobs += progress.logprobs
+            if progress.completion is not None:
+                ended[progress.key] = progress.completion
+
+    def drive():
+        keys = [stepping.add(request) for request in requests[:5]]
+        for _ in range(8):
+            take_step()
+        stepping.cancel(keys[1])
+        keys += [stepping.add(request) for request in requests[5:]]
+        while stepping.num_open:
+            take_step()
+        return keys
+
+    # A server steps in another thread than the one that started vLLM.
+    with ThreadPoolExecutor(1) as thread:
+        keys = thread.submit(drive).result()
+    assert ended.keys() == {*keys} - {keys[1]}
+    num_same = 0
+    for key, completion in ended.items():
+        assert told[key] == (list(completion.token_ids), list(completion.logprobs))
+        want = wanted[keys.index(key)]
+        assert (completion.adapter, completion.adapter_version) == (want.adapter, want.adapter_version)
+        num_same += completion.token_ids == want.token_ids
+    # Rounding, which differs between batches, may decide between two tokens.
+    assert num_same >= len(ended) / 2
+    assert [c.token_ids for c in engine.generate(requests)] == [c.token_ids for c in wanted]
 
 
 @pytest.mark.parametrize("mode", ["swapped", "multi-lora"])
