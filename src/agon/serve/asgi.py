@@ -12,6 +12,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
+Peer = tuple[str, int]
 
 
 class ClientGone(Exception):

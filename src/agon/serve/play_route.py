@@ -116,7 +116,7 @@ class PlayRoute:
         entry.model = order.model
         telling, tally = self._wire.telling(order, service), Tally(order)
         try:
-            async with self._connected(receive, stream):
+            async with self._connected(scope, receive, stream):
                 await self._take(order, entry, tally, telling=telling, stream=stream if order.is_streamed else None)
         finally:
             entry.num_prompt_tokens, entry.num_completion_tokens = tally.num_tokens
@@ -140,7 +140,7 @@ class PlayRoute:
             await stream.write(telling.closing(tally))
 
     @asynccontextmanager
-    async def _connected(self, receive: Receive, stream: Stream) -> AsyncGenerator[None]:
+    async def _connected(self, scope: Scope, receive: Receive, stream: Stream) -> AsyncGenerator[None]:
         """Give up when the client leaves or the server ends, and count why."""
         service = self._service
         tick_s = service.limits.keepalive_s
@@ -149,7 +149,7 @@ class PlayRoute:
             await stream.keep_alive(idle_s=tick_s / 2)
 
         connection = Connection(receive, tick=tick, tick_s=tick_s)
-        service.connections.add(connection)
+        service.connections[connection] = scope.get("client")
         try:
             async with connection:
                 yield
@@ -164,4 +164,4 @@ class PlayRoute:
             service.metrics.cancelled.labels("deadline").inc()
             raise
         finally:
-            service.connections.discard(connection)
+            del service.connections[connection]

@@ -19,6 +19,7 @@ import uvicorn
 
 from agon.errors import ConfigError
 from agon.serve.front import LOGGER
+from agon.serve.guard import bounds_for, guarded
 from agon.serve.service import Service
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -71,6 +72,7 @@ def serve(
     """
     config = uvicorn.Config(
         app,
+        http=guarded(bounds_for(service.limits.max_body_bytes), service.leave),
         ws="none",
         lifespan="off",
         log_config=None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from agon.errors import AgonError
 from agon.serve.admission import Admission
+from agon.serve.asgi import ClientGone, Peer
 from agon.serve.backend import Backend
 from agon.serve.checking import Check
 from agon.serve.connection import Connection
@@ -42,7 +43,7 @@ class Service:
     metrics: Metrics = field(init=False)
     room: Room = field(init=False)
     is_closing: bool = field(default=False, init=False)
-    connections: set[Connection] = field(default_factory=set[Connection], init=False)
+    connections: dict[Connection, Peer | None] = field(default_factory=dict[Connection, "Peer | None"], init=False)
 
     def __post_init__(self) -> None:
         self.metrics = Metrics(self.admission)
@@ -71,6 +72,12 @@ class Service:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             self.give_up()
+
+    def leave(self, peer: Peer) -> None:
+        """Give up what is being answered on a connection that is lost."""
+        for connection, client in list(self.connections.items()):
+            if client == peer:
+                connection.give_up(ClientGone())
 
     def give_up(self) -> None:
         """End every request that is being answered."""

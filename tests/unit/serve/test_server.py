@@ -159,14 +159,18 @@ def _status(url):
         return "broken off"
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_closed_socket_frees_its_matches_within_two_seconds(stream):
+@pytest.mark.parametrize(
+    ("stream", "behind"),
+    [(False, b""), (True, b""), (True, b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n")],
+    ids=["whole", "streamed", "another request behind it"],
+)
+def test_a_closed_socket_frees_its_matches_within_two_seconds(stream, behind):
     with running(seconds=60, grace_s=1) as (_, url):
         host, port = url.removeprefix("http://").split(":")
         body = json.dumps({"messages": [{"role": "user", "content": "x"}], "stream": stream, "n": 4}).encode()
         head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n"
         with socket.create_connection((host, int(port))) as sock:
-            sock.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+            sock.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body + behind)
             wait_for(lambda: running_matches(url) == 4)
         started = time.monotonic()
         wait_for(lambda: running_matches(url) == 0, seconds=2)
