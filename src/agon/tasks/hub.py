@@ -6,6 +6,8 @@ import os
 import socket
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,11 +31,18 @@ def load_hub(name: str, config: str | None, split: str) -> Any:
     Raises:
         HubDataError: it does not exist, needs a login, has no such configuration or split, or cannot be reached.
     """
+    if Path(name).is_dir():
+        raise HubDataError(
+            f"{name!r} is a Hub data set's name and a folder here, which would be read instead: start elsewhere, or"
+        )
     is_reachable = hub_is_reachable()
     import datasets
     from datasets.exceptions import DatasetNotFoundError
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
+    # The library knows these as readers, which take whatever files of their kind lie in the working folder.
+    if name in vars(import_module("datasets.packaged_modules"))["_PACKAGED_DATASETS_MODULES"]:
+        raise HubDataError(f"{name!r} is a file format, and no data set of the Hub: name one as OWNER/NAME, or")
     try:
         with _offline(datasets, is_offline=not is_reachable):
             return datasets.load_dataset(name, config, split=split)

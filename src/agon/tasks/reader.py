@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import io
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from agon.errors import ConfigError, DataError
+from agon.secrecy import redact_text
 from agon.tasks.hub import load_hub
 from agon.tasks.table import Row, Table
 from agon.tasks.text_rows import csv_table, json_table, jsonl_table
+
+
+# Rows as text shrink to a twentieth or so. What shrinks to less than a hundredth says nothing, or is made to fill the memory.
+_MOST_TIMES_LARGER = 100
+_ALWAYS_READ = 64 * 1024 * 1024
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
 def open_file(path: str, *, key: str) -> Table:
@@ -20,11 +29,14 @@ def open_file(path: str, *, key: str) -> Table:
         ConfigError: the file does not exist, or its name has another ending.
         DataError: the file cannot be read.
     """
-    file = Path(path).expanduser()
+    if _ADDRESS.match(path):
+        raise ConfigError(f"{key} is {redact_text(path)!r}, which is an address: download it, and give the file")
     try:
+        file = Path(path).expanduser()
         is_file = file.is_file()
-    except OSError as error:
-        raise ConfigError(f"{key} is {path!r}, which cannot be opened ({error.strerror}): give another file") from None
+    except (OSError, RuntimeError) as error:  # a home folder of nobody is a RuntimeError
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{key} is {path!r}, which cannot be opened ({reason}): give another file") from None
     if not is_file:
         what = "a folder" if file.is_dir() else "no file"
         raise ConfigError(f"{key} is {path!r}, which is {what}: give a JSONL, Parquet or CSV file")
@@ -58,7 +70,24 @@ def open_hub(name: str, config: str | None, split: str) -> Table:
 
 def _content(file: Path) -> bytes:
     content = file.read_bytes()
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    if content[:2] != b"\x1f\x8b":
+        return content
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        unpacked = stream.read(_most_bytes(len(content)) + 1)
+    _require_plausible(file, len(content), len(unpacked))
+    return unpacked
+
+
+def _most_bytes(packed: int) -> int:
+    return max(_ALWAYS_READ, _MOST_TIMES_LARGER * packed)
+
+
+def _require_plausible(file: Path, packed: int, unpacked: int) -> None:
+    if unpacked > _most_bytes(packed):
+        raise DataError(
+            f"{file} has {packed:,} bytes and unpacks to more than {_most_bytes(packed):,}, which no table of problems does: "
+            "unpack it yourself, if you trust it"
+        )
 
 
 def _open_parquet(file: Path) -> Table:
@@ -67,6 +96,8 @@ def _open_parquet(file: Path) -> Table:
 
     try:
         table = ParquetFile(file)
+        groups = [table.metadata.row_group(number) for number in range(table.metadata.num_row_groups)]
+        _require_plausible(file, file.stat().st_size, sum(group.total_byte_size for group in groups))
         columns = tuple(str(name) for name in table.schema_arrow.names)
     except ArrowException as error:
         raise DataError(f"{file} is not a Parquet file ({_first_line(error)}): give a whole file") from None

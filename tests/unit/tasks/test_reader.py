@@ -51,6 +51,41 @@ def test_a_file_that_cannot_be_used_is_told_in_one_line(tmp_path, name, content,
     assert "\n" not in str(caught.value)
 
 
+def test_what_unpacks_to_fill_the_memory_is_refused_before_it_does(tmp_path, monkeypatch):
+    # A gigabyte of zeros as gzip has a megabyte; here a hundredth of that, with a lower bound.
+    monkeypatch.setattr("agon.tasks.reader._ALWAYS_READ", 1024 * 1024)
+    line = b'{"q": "' + b"0" * 10_000_000 + b'"}\n'
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(line))
+    pq.write_table(
+        pa.table({"q": ["0" * 10_000_000]}), tmp_path / "x.parquet", compression="zstd", use_dictionary=False
+    )
+    for name in ("x.jsonl.gz", "x.parquet"):
+        assert (tmp_path / name).stat().st_size < 20_000
+        with pytest.raises(DataError, match=r"unpacks to more than 1,[\d,]+, which no table of problems does"):
+            read(tmp_path / name)
+
+
+def test_a_packed_file_of_ordinary_rows_is_read_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("agon.tasks.reader._ALWAYS_READ", 1)
+    rows = b"".join(b'{"q": "what is %d + %d?", "a": "%d"}\n' % (n, n * n, n + n * n) for n in range(2000))
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(rows))
+    assert len(read(tmp_path / "x.jsonl.gz")) == 2000
+
+
+@pytest.mark.parametrize(
+    "address", ["https://me:password1@host/x.jsonl", "file:///etc/x.jsonl", "hf://datasets/a/b.jsonl"]
+)
+def test_an_address_is_no_file_and_its_password_is_not_repeated(address):
+    with pytest.raises(ConfigError, match=r"which is an address: download it, and give the file") as caught:
+        open_file(address, key="task.path")
+    assert "password1" not in str(caught.value)
+
+
+def test_a_home_folder_of_nobody_is_told_in_one_line():
+    with pytest.raises(ConfigError, match=r"~no-such-user/x\.jsonl"):
+        open_file("~no-such-user/x.jsonl", key="task.path")
+
+
 def test_a_name_that_the_system_refuses_is_told_in_one_line():
     with pytest.raises(ConfigError, match=r"task\.path is 'x+\.jsonl', which cannot be opened"):
         open_file("x" * 300 + ".jsonl", key="task.path")
