@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,11 +24,15 @@ from agon.config.tables import (
 )
 from agon.gym_families import FAMILIES, GYM_PREFIX, LEFT_OUT
 from agon.records import CODE_TASKS, METHODS, NAMED_TASKS
+from agon.secrecy import REDACTED, holds_secret
 
 # Beyond these, products and quotients of float32 numbers overflow or vanish.
 _SMALLEST, _LARGEST = 1e-18, 1e18
 # Methods with a length that is set, and stated in prompts.
 _AIMED = ("lcpo-exact", "lcpo-max")
+# The library that reads Hub data sets would take a local folder or an address as well.
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
+_IMPORTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 class Settings(Table):
@@ -69,10 +74,10 @@ class Settings(Table):
             for key, value in inner.items():
                 _require_usable(f"{table}.{key}", value)
         _require_source(self.task)
+        _require_hub_name(self.task.hub)
         _require_style(self.task)
         _require_shares(self.task)
-        if ":" not in self.train.method:
-            _require_known("train.method", self.train.method, METHODS)
+        _require_method(self.train.method)
         _require_length_target(self.train.method, self.reward.length_target)
         _require_groups(self.train)
         if self.rollout.top_p < 1.0:
@@ -90,6 +95,34 @@ def _require_usable(key: str, value: Any) -> None:
         )
     if isinstance(value, str) and not value.strip():
         raise ValueError(f"{key} is empty: give a value, or leave it out")
+    for text in value if isinstance(value, tuple) else (value,):
+        if isinstance(text, str):
+            _require_no_secret(key, text)
+
+
+def _require_no_secret(key: str, text: str) -> None:
+    if REDACTED in text:
+        raise ValueError(f"{key} is {text!r}: a secret that stood in it was not kept; give it again with --set {key}=…")
+    if holds_secret(text):
+        # The value is not shown.
+        raise ValueError(
+            f"{key} holds a secret (an access token, a password in an address, or what an environment variable such as HF_TOKEN holds), and "
+            "settings are kept in the run folder: take it out; secrets belong in the environment"
+        )
+
+
+def _require_hub_name(name: str | None) -> None:
+    if name is not None and not _HUB_NAME.fullmatch(name):
+        raise ValueError(
+            f"task.hub is {name!r}, which is no name of a Hub data set (OWNER/NAME): set task.path to a local file instead"
+        )
+
+
+def _require_method(name: str) -> None:
+    if ":" not in name:
+        _require_known("train.method", name, METHODS)
+    elif not _IMPORTED.fullmatch(name):
+        raise ValueError(f"train.method is {name!r}, which is no module:NAME: write it as in package.module:Method")
 
 
 def _require_source(task: TaskSettings) -> None:

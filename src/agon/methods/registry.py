@@ -89,11 +89,12 @@ def _imported(name: str) -> BaseMethod:
     module, _, attribute = name.partition(":")
     try:
         found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ConfigError(
             f"train.method is {name!r}, which cannot be imported ({error}): put the module's folder on PYTHONPATH"
         ) from None
-    method = found() if isinstance(found, type) else found
+    # No other class is made an instance of.
+    method = found() if isinstance(found, type) and issubclass(found, BaseMethod) else found
     if not isinstance(method, BaseMethod):
         raise ConfigError(
             f"train.method is {name!r}, which is no agon.methods.base.BaseMethod: make it a subclass of one"

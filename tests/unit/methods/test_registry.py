@@ -31,6 +31,8 @@ def test_an_unknown_method_is_refused_with_the_nearest_known_one():
     [
         ("no_such_module_of_mine:Method", "cannot be imported .*put the module's folder on PYTHONPATH"),
         ("agon.records:NoSuchName", "cannot be imported"),
+        ("subprocess:Popen", r"is no agon\.methods\.base\.BaseMethod"),
+        (".records:METHODS", "cannot be imported"),
         ("agon.records:METHODS", r"is no agon\.methods\.base\.BaseMethod"),
     ],
 )
