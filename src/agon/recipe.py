@@ -6,8 +6,9 @@ A recipe has one table for each class of `agon.config`. `--set table.key=value` 
 from __future__ import annotations
 
 import json
+import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -15,6 +16,12 @@ from pydantic import BaseModel, ValidationError
 
 from agon.config import Settings, did_you_mean
 from agon.errors import ConfigError
+
+TRUST_VARIABLE = "AGON_TRUST_RUNS"
+"""Environment variable that, set to 1, lets run folders ask for what a person has to ask for."""
+
+# What lets code run that nobody here has read: that of a model's folder, and programs of a model without isolation.
+_ASKED_FOR = (("model", "trust_remote_code"), ("verifier", "unsafe_code_execution"))
 
 MATRIX_TABLE = "matrix"
 """The table of a recipe that `agon ablate` alone reads: several runs, and no setting of one."""
@@ -59,6 +66,37 @@ def settings_from(tree: Mapping[str, Any], overrides: Iterable[str] = (), *, sou
         return Settings.model_validate(_tuples(merged))
     except ValidationError as error:
         raise ConfigError(f"{source}: {_one_line(error)}") from None
+
+
+def saved_settings(
+    tree: Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    *,
+    source: str,
+    asked: Settings | None = None,
+    tables: Container[str] = ("model", "verifier"),
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Check the settings that a run folder holds, and apply overrides.
+
+    A run folder may come from anywhere. What lets code run that it, or a model, brings is therefore asked for by who opens it: in
+    `overrides`, in the settings `asked`, or in the environment. `tables` are those that will be made use of.
+
+    Raises:
+        ConfigError: it asks for that itself; or as `settings_from`.
+    """
+    overrides = tuple(overrides)
+    settings = settings_from(tree, overrides, source=source)
+    chosen = {override.partition("=")[0].strip() for override in overrides}
+    is_trusted = (os.environ if environ is None else environ).get(TRUST_VARIABLE) == "1"
+    for table, name in _ASKED_FOR:
+        is_asked = f"{table}.{name}" in chosen or (asked is not None and getattr(getattr(asked, table), name))
+        if table in tables and getattr(getattr(settings, table), name) and not (is_asked or is_trusted):
+            raise ConfigError(
+                f"{source} asks for {table}.{name}, which lets code run that came with it or from a model: if you trust it, add "
+                f"--set {table}.{name}=true, or set {TRUST_VARIABLE}=1 in the environment"
+            )
+    return settings
 
 
 def with_overrides(tree: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:

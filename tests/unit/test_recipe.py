@@ -7,7 +7,7 @@ import pytest
 
 from agon.config import Settings
 from agon.errors import ConfigError
-from agon.recipe import MATRIX_TABLE, describe_settings, load_recipe, read_tables, settings_from
+from agon.recipe import MATRIX_TABLE, describe_settings, load_recipe, read_tables, saved_settings, settings_from
 
 ALL_RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 RECIPES = [path for path in ALL_RECIPES if MATRIX_TABLE not in read_tables(path)]
@@ -152,3 +152,73 @@ def test_a_code_task_answers_in_code_unless_told_otherwise():
     own = settings_from({"task": {"name": "custom", "path": "mine.jsonl"}}, ["task.verifier=code"])
     assert [named.task.answer_style, own.task.answer_style] == ["code", "code"]
     assert settings_from({"task": {"name": "gsm8k"}}, []).task.answer_style == "tags"
+
+
+HUB_TOKEN = "hf_" + "a1B2" * 9
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        f"tracking.project={HUB_TOKEN}",
+        "model.base=https://me:password1@host/model",
+        f'adapter.targets=["q_proj", "{HUB_TOKEN}"]',
+        "tracking.project=agon-0123456789abcdef",
+    ],
+)
+def test_a_secret_in_a_setting_is_refused_and_not_repeated(override, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
+    key, _, value = override.partition("=")
+    with pytest.raises(ConfigError, match=rf"{key} holds a secret .*take it out; secrets belong in the env") as caught:
+        settings_from({}, [override])
+    for part in (HUB_TOKEN, "password1", "0123456789abcdef"):
+        assert part not in str(caught.value)
+
+
+def test_a_word_that_is_somewhere_a_password_may_stand_in_a_setting(monkeypatch):
+    monkeypatch.setenv("POSTGRES_PASSWORD", "postgres")
+    assert settings_from({}, ["tracking.project=postgres"]).tracking.project == "postgres"
+
+
+def test_a_setting_that_lost_its_secret_asks_for_it_again():
+    with pytest.raises(ConfigError, match=r"run: tracking\.project .*give it again with --set tracking\.project="):
+        settings_from({"tracking": {"project": "of [redacted]"}}, source="run")
+
+
+@pytest.mark.parametrize("name", ["/etc", "./x", "../x", "https://host/x", "hf://datasets/a/b", "a/b/c", "-x/y", "a b"])
+def test_what_is_no_name_of_a_hub_data_set_is_refused(name):
+    with pytest.raises(ConfigError, match=r"task\.hub is .*, which is no name of a Hub data set \(OWNER/NAME\)"):
+        settings_from({"task": {"name": "custom", "hub": name}})
+
+
+@pytest.mark.parametrize("name", ["../x:Y", ".x:Y", "x:", "x:Y()", "x y:Z", "http://host/x:Y", "x:Y:Z"])
+def test_a_method_of_ones_own_is_a_module_and_a_name(name):
+    with pytest.raises(ConfigError, match=r"train\.method is .*, which is no module:NAME"):
+        settings_from({"train": {"method": name}})
+
+
+ASKED = [("model", "trust_remote_code"), ("verifier", "unsafe_code_execution")]
+
+
+@pytest.mark.parametrize(("table", "name"), ASKED)
+def test_a_run_folder_cannot_ask_for_code_to_be_run(table, name):
+    saved = {table: {name: True}}
+    with pytest.raises(
+        ConfigError, match=rf"run asks for {table}\.{name}.*add --set {table}\.{name}=true, or set AGON"
+    ):
+        saved_settings(saved, source="run", environ={})
+    with pytest.raises(ConfigError, match="asks for"):
+        saved_settings(saved, ["train.seed=1"], source="run", asked=settings_from({}), environ={})
+
+
+@pytest.mark.parametrize(("table", "name"), ASKED)
+def test_a_person_can(table, name):
+    saved = {table: {name: True}}
+    for settings in (
+        saved_settings(saved, [f"{table}.{name}=true"], source="run", environ={}),
+        saved_settings(saved, source="run", asked=settings_from(saved), environ={}),
+        saved_settings(saved, source="run", environ={"AGON_TRUST_RUNS": "1"}),
+        saved_settings(saved, source="run", tables=(), environ={}),
+    ):
+        assert getattr(getattr(settings, table), name) is True
+    assert getattr(getattr(saved_settings(saved, [f"{table}.{name}=false"], source="run"), table), name) is False

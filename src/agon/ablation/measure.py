@@ -30,8 +30,8 @@ Say = Callable[[str], None]
 _MEASURED = "measured"
 
 
-def measure_run(run: Path, labels: Sequence[str], *, say: Say) -> None:
-    """Make the evaluations of a finished run that are missing, with one session for all of them.
+def measure_run(run: Path, labels: Sequence[str], *, asked: Settings, say: Say) -> None:
+    """Make the evaluations of a finished run that are missing, with one session for all of them. `asked` are the settings of its recipe.
 
     Both directions of a cascade carry the accuracy on the development problems (`dev_accuracy`), and whether it chose them (`chosen`).
 
@@ -44,7 +44,7 @@ def measure_run(run: Path, labels: Sequence[str], *, say: Say) -> None:
         missing = missing_evaluations(run, labels, stamp)
         if not missing:
             return
-        opened = open_run(run)
+        opened = open_run(run, asked=asked)
         with opened.session:
             # Protocols share their drafts: no request is sampled twice.
             opened = replace(opened, session=opened.session.remembering())

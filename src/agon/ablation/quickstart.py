@@ -108,7 +108,7 @@ def _prepare_folder(out: Path, cells: Sequence[Cell], *, resume: bool) -> None:
 def _measure(settings: Settings, out: Path, on_evaluation: OnEvaluation | None) -> dict[str, dict[str, Any]]:
     results: dict[str, dict[str, Any]] = {}
     for run in (None, GRPO, DOUBLED, COOPERATIVE, AGON):
-        opened = open_base(settings) if run is None else open_run(out / run)
+        opened = open_base(settings) if run is None else open_run(out / run, asked=settings)
         with opened.session:
             # The rows of one run share their drafts: no request is sampled twice.
             opened = replace(opened, session=opened.session.remembering())

@@ -32,7 +32,7 @@ def work_on_cell(settings: Settings, run: Path, labels: Sequence[str], *, say: S
         trained = resume_training(run, settings, watcher) if begun else run_training(settings, run, watcher)
         if trained.was_stopped:
             return True
-    measure_run(run, labels, say=say)
+    measure_run(run, labels, asked=settings, say=say)
     return False
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from agon.audit.judge import Check, Judged, judge_each
 from agon.config import Settings
 from agon.errors import AgonError, RunError
-from agon.recipe import settings_from
+from agon.recipe import saved_settings, settings_from
 from agon.records import OUTCOMES, Attempt, Match, Outcome
 from agon.runs import child_runs, folder_kind, match_files, match_step, read_config, read_matches
 from agon.tasks.table import listed
@@ -121,7 +121,8 @@ def audit_run(
 
     for run, of_run in files.items():
         try:
-            settings = settings_from(read_config(run), overrides, source=str(run / "config.json"))
+            source = str(run / "config.json")
+            settings = saved_settings(read_config(run), overrides, source=source, tables=("verifier",))
         except AgonError as error:
             audit.damaged.append(Damage(str(run), str(error)))
             continue

@@ -35,7 +35,7 @@ def add_parser(subcommands: Subcommands) -> None:
 
 def train(options: Namespace) -> int:
     """`agon train`."""
-    from agon.recipe import settings_from
+    from agon.recipe import saved_settings
     from agon.runs.manifest import folder_kind, read_config
 
     name = options.recipe or QUICKSTART
@@ -44,7 +44,7 @@ def train(options: Namespace) -> int:
     if name == QUICKSTART and (is_parent or options.recipe or not options.resume):
         return _train_quickstart(options, out)
     if options.resume and not options.recipe:
-        settings = settings_from(read_config(out), options.set, source=str(out / "config.json"))
+        settings = saved_settings(read_config(out), options.set, source=str(out / "config.json"))
     else:
         settings = settings_of(name, options.set)
     if options.dry_run:

@@ -13,7 +13,7 @@ from agon.errors import RunError
 from agon.match.play import Sampling
 from agon.match.serving import ServingSession, open_serving_session
 from agon.match.session import Fitting, Session, fit_problems, open_base_session, open_session
-from agon.recipe import settings_from
+from agon.recipe import saved_settings
 from agon.records import Problem
 from agon.runs.checkpoints import checkpoint_name, newest_checkpoint, verify_checkpoint
 from agon.runs.manifest import read_config, read_manifest
@@ -56,14 +56,22 @@ def _unchecked(settings: Settings, task: TaskData) -> None:
 
 
 def open_run(
-    path: Path, overrides: tuple[str, ...] = (), *, step: int | None = None, check: Check = _unchecked
+    path: Path,
+    overrides: tuple[str, ...] = (),
+    *,
+    step: int | None = None,
+    check: Check = _unchecked,
+    asked: Settings | None = None,
 ) -> Opened:
     """Open a run folder with the adapters of its last whole checkpoint (or of `step`).
 
+    `asked` are settings that a person gave: what they let run may run (`agon.recipe.saved_settings`).
+
     Raises:
+        ConfigError: it would run code that nobody asked for.
         RunError: no run folder, no whole checkpoint, or the base is not the one it was trained on.
     """
-    found = _find(path, overrides, step, check)
+    found = _find(path, overrides, step, check, asked)
     session = open_session(found.settings, checkpoint=found.checkpoint)
     task = fit_task(session, _readable(found.task, found.settings), found.settings)
     notes = (*found.notes, *_dropped_note(task))
@@ -76,7 +84,7 @@ def open_run_to_serve(
     """Open a run folder as `open_run` does, with an engine that is driven step by step.
 
     Raises:
-        ConfigError: the settings serve one adapter at a time.
+        ConfigError: the settings serve one adapter at a time; or as `open_run`.
         RunError: as `open_run`.
     """
     found = _find(path, overrides, step, check)
@@ -92,9 +100,11 @@ class _Found(NamedTuple):
     notes: tuple[str, ...]
 
 
-def _find(path: Path, overrides: tuple[str, ...], step: int | None, check: Check) -> _Found:
+def _find(
+    path: Path, overrides: tuple[str, ...], step: int | None, check: Check, asked: Settings | None = None
+) -> _Found:
     """Read what a run folder says, before a model is loaded."""
-    settings = settings_from(read_config(path), overrides, source=str(path / "config.json"))
+    settings = saved_settings(read_config(path), overrides, source=str(path / "config.json"), asked=asked)
     checkpoint, notes = find_checkpoint(path, step)
     task = load_task(settings.task)
     check(settings, task)

@@ -16,7 +16,7 @@ from agon.methods.registry import method_named
 from agon.model.base import BaseIdentity
 from agon.model.checkpoint import read_state
 from agon.model.storage import StoredAdapter, read_adapter
-from agon.recipe import settings_from
+from agon.recipe import saved_settings
 from agon.records import Role
 from agon.runs.checkpoints import checkpoint_name, checkpoint_step, is_last, list_checkpoints
 from agon.runs.evaluations import read_evaluations
@@ -70,11 +70,11 @@ def read_trained(run: Path, *, which: str | None, step: int | None) -> Trained:
     """Read what is to be exported: adapter `which` (A, B, both; None: all that the method deploys) of the newest whole checkpoint or of `step`.
 
     Raises:
-        ConfigError: the run did not train that adapter.
+        ConfigError: the run did not train that adapter, or asks by itself for what a person has to ask for.
         RunError: no run folder, no such checkpoint, or one that is damaged.
         ModelError: an adapter is damaged, or no plain LoRA adapter.
     """
-    settings = settings_from(read_config(run), (), source=str(run / "config.json"))
+    settings = saved_settings(read_config(run), tables=("model",), source=str(run / "config.json"))
     method = method_named(settings.train.method)
     names = _names(method, which)
     _require_step(run, step)
