@@ -168,7 +168,7 @@ HUB_TOKEN = "hf_" + "a1B2" * 9
 )
 def test_a_secret_in_a_setting_is_refused_and_not_repeated(override, monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
-    key, _, value = override.partition("=")
+    key = override.partition("=")[0]
     with pytest.raises(ConfigError, match=rf"{key} holds a secret .*take it out; secrets belong in the env") as caught:
         settings_from({}, [override])
     for part in (HUB_TOKEN, "password1", "0123456789abcdef"):

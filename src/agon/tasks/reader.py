@@ -15,7 +15,6 @@ from agon.tasks.hub import load_hub
 from agon.tasks.table import Row, Table
 from agon.tasks.text_rows import csv_table, json_table, jsonl_table
 
-
 # Rows as text shrink to a twentieth or so. What shrinks to less than a hundredth says nothing, or is made to fill the memory.
 _MOST_TIMES_LARGER = 100
 _ALWAYS_READ = 64 * 1024 * 1024
