@@ -27,7 +27,7 @@ from agon.serve.app import create_app
 from agon.serve.cascade import play_job
 from agon.serve.engine import EngineBackend
 from agon.serve.models import Offer, run_models
-from agon.serve.records import Finished, Job
+from agon.serve.records import Job, MatchEnded
 from agon.serve.server import bind, serve
 from agon.serve.service import Limits, Service
 
@@ -91,7 +91,7 @@ class Layers:
 
         async def one(job: Job, started: float) -> tuple[int, float]:
             async with aclosing(play_job(backend, job, self.pair.check)) as events:
-                matches = [event.match async for event in events if isinstance(event, Finished)]
+                matches = [event.match async for event in events if isinstance(event, MatchEnded)]
             tokens = sum(attempt.completion.num_tokens for match in matches for attempt in match.attempts)
             return tokens, time.perf_counter() - started
 

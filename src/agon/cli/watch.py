@@ -9,7 +9,7 @@ from rich.text import Text
 from agon.cli.common import printable
 from agon.match.unchecked import NOT_CHECKED
 from agon.records import Match, Summary
-from agon.serve.records import Began, Crossed, Event, Finished, Grew, StageEnded
+from agon.serve.records import Crossed, Event, MatchEnded, StageBegan, StageEnded, StageGrew
 
 _TITLES = {"drafter": "draft", "challenger": "challenge"}
 
@@ -23,9 +23,9 @@ class MatchPrinter:
     def take(self, event: Event) -> None:
         """Print what an event has to say."""
         match event:
-            case Began():
+            case StageBegan():
                 self._title(f"{_TITLES[event.role]} by {event.adapter or 'base'}")
-            case Grew():
+            case StageGrew():
                 self._write(event.text)
             case StageEnded():
                 ended = event.ended
@@ -35,7 +35,7 @@ class MatchPrinter:
                 for summary in event.summaries:
                     self._title(f"summary as the challenger saw it ({_withheld(summary)})")
                     self._write(f"{summary.text}\n")
-            case Finished():
+            case MatchEnded():
                 self._write(f"{answer_line(event.match)}\n")
 
     def _title(self, title: str) -> None:

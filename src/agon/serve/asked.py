@@ -16,7 +16,7 @@ from agon.tasks.rows import content_id
 from agon.tasks.typed import Typed, typed_problem
 
 
-class Asked(NamedTuple):
+class AskedProblem(NamedTuple):
     """A problem, whether a program can check its answer, and the plain prompt."""
 
     problem: Problem
@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     plain: Prompt
 
 
-class Written:
+class WrittenPrompts:
     """The prompts of one job, the plain one written already."""
 
     def __init__(self, plain: Prompt, prompts: Prompter) -> None:
@@ -40,7 +40,7 @@ class Written:
         return self._prompts.challenge(problem, summaries)
 
 
-def ask_problem(prompt: str | Sequence[int], gold: str | None, offer: Offer, *, param: str) -> Asked:
+def ask_problem(prompt: str | Sequence[int], gold: str | None, offer: Offer, *, param: str) -> AskedProblem:
     """Ask for a solution of the problem in a text. `param` is the field that it came in.
 
     Raises:
@@ -51,10 +51,10 @@ def ask_problem(prompt: str | Sequence[int], gold: str | None, offer: Offer, *, 
     typed = _typed(prompt, gold, offer, param)
     if gold is not None and typed.problem.gold != gold:
         raise RequestError("gold is not needed: a program checks the answers to these problems alone", param="gold")
-    return Asked(typed.problem, typed.can_check, offer.prompts.draft(typed.problem))
+    return AskedProblem(typed.problem, typed.can_check, offer.prompts.draft(typed.problem))
 
 
-def ask_to_continue(prompt: str | Sequence[int], gold: str | None, offer: Offer, *, param: str) -> Asked:
+def ask_to_continue(prompt: str | Sequence[int], gold: str | None, offer: Offer, *, param: str) -> AskedProblem:
     """Ask for the continuation of a text, or of token ids, in no template.
 
     Raises:
@@ -76,7 +76,7 @@ def ask_to_continue(prompt: str | Sequence[int], gold: str | None, offer: Offer,
     if not plain.token_ids:
         raise RequestError(f"{param} is empty: there is nothing to continue", param=param)
     problem = Problem(id=content_id(plain.text), question=plain.text, gold="", task=offer.task.name, verifier="exact")
-    return Asked(problem, can_check=False, plain=plain)
+    return AskedProblem(problem, can_check=False, plain=plain)
 
 
 def said_before(messages: Sequence[ChatMessage], offer: Offer) -> tuple[Message, ...]:

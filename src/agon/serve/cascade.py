@@ -13,7 +13,7 @@ from agon.match.unchecked import unchecked_verdict
 from agon.records import Completion, Verdict
 from agon.serve.backend import Backend
 from agon.serve.checking import Check, verdict_of
-from agon.serve.records import Began, Crossed, Ended, Event, Finished, Grew, Job, StageEnded
+from agon.serve.records import Crossed, EndedStage, Event, Job, MatchEnded, StageBegan, StageEnded, StageGrew
 from agon.serve.stops import until_stop
 
 _STREAM = ("solve",)
@@ -26,21 +26,21 @@ _LONG_DRAFT = 500
 Made = TypeVar("Made")
 
 
-class _Judged(NamedTuple):
+class _TurnJudged(NamedTuple):
     """The verdict on a turn is there."""
 
     number: int
     verdict: Verdict
 
 
-class _Told(NamedTuple):
+class _TurnEnded(NamedTuple):
     """A turn has ended."""
 
     number: int
-    ended: Ended
+    ended: EndedStage
 
 
-_News = Event | _Told | _Judged | Exception
+_News = Event | _TurnEnded | _TurnJudged | Exception
 
 
 async def play_job(backend: Backend, job: Job, check: Check) -> AsyncGenerator[Event]:
@@ -108,9 +108,9 @@ class _Play:
         match news:
             case Exception():
                 raise news
-            case _Told(number, ended):
+            case _TurnEnded(number, ended):
                 return await self._end(number, ended)
-            case _Judged(number, verdict):
+            case _TurnJudged(number, verdict):
                 self._verdicts[number] = verdict
                 return self._finish()
             case _:
@@ -123,7 +123,7 @@ class _Play:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _end(self, number: int, ended: Ended) -> list[Event]:
+    async def _end(self, number: int, ended: EndedStage) -> list[Event]:
         turn, completion, first = self._exchange.turns[number], ended.completion, len(self._exchange.turns)
         if self._job.can_check:
             self._start(self._judge(number, completion))
@@ -142,7 +142,7 @@ class _Play:
             if self._exchange.is_over(sample) and self._verdicts.keys() >= set(self._exchange.turns_of(sample))
         ]
         self._unfinished.difference_update(over)
-        return [Finished(sample, self._exchange.match(sample, self._verdicts)) for sample in over]
+        return [MatchEnded(sample, self._exchange.match(sample, self._verdicts)) for sample in over]
 
     def _follow(self, turns: Sequence[Turn], first: int) -> list[Event]:
         """Let turns be sampled. `first` is the number of the first."""
@@ -151,7 +151,7 @@ class _Play:
             shown = self._exchange.shown.get(turn.place) if turn.role == "challenger" else None
             if shown:
                 events.append(Crossed(turn.place, shown))
-            events.append(Began(turn.place, turn.role, turn.request.adapter))
+            events.append(StageBegan(turn.place, turn.role, turn.request.adapter))
             self._start(self._take(number, turn))
         return events
 
@@ -161,19 +161,19 @@ class _Play:
         task.add_done_callback(self._tasks.discard)
 
     async def _judge(self, number: int, completion: Completion) -> None:
-        self._news.put_nowait(_Judged(number, await verdict_of(self._job, completion, self._check)))
+        self._news.put_nowait(_TurnJudged(number, await verdict_of(self._job, completion, self._check)))
 
     async def _take(self, number: int, turn: Turn) -> None:
         """Sample a turn, and tell of it. Whatever goes wrong is news, too: the others must not wait for this one."""
         try:
-            self._news.put_nowait(_Told(number, await self._sample(turn)))
+            self._news.put_nowait(_TurnEnded(number, await self._sample(turn)))
         except asyncio.CancelledError:
             self._news.put_nowait(EngineError(f"the {turn.role}'s turn was given up by what samples it"))
             raise
         except Exception as error:
             self._news.put_nowait(error)
 
-    async def _sample(self, turn: Turn) -> Ended:
+    async def _sample(self, turn: Turn) -> EndedStage:
         job, is_final = self._job, self._job.is_final(turn.role)
         is_read = job.is_read_as_it_grows(turn.role)
         async with AsyncExitStack() as opened:
@@ -182,7 +182,7 @@ class _Play:
                 pieces = await opened.enter_async_context(aclosing(until_stop(pieces, job.stop, turn)))
             async for piece in pieces:
                 if is_read and (piece.text or piece.token_ids):
-                    grew = Grew(turn.place, turn.role, piece.text, piece.token_ids, piece.logprobs, is_final)
+                    grew = StageGrew(turn.place, turn.role, piece.text, piece.token_ids, piece.logprobs, is_final)
                     self._news.put_nowait(grew)
                 if piece.ended is not None:
                     return piece.ended

@@ -7,10 +7,10 @@ from typing import Any
 
 from agon.serve.logprobs import TokenTexts, chat_logprobs
 from agon.serve.order import Order, chat_order
-from agon.serve.records import Began, Crossed, Event, Finished, Grew, StageEnded
+from agon.serve.records import Crossed, Event, MatchEnded, StageBegan, StageEnded, StageGrew
 from agon.serve.schema import read_chat
 from agon.serve.service import Service
-from agon.serve.tally import Played, Tally, crossed_of, numbers_of
+from agon.serve.tally import Choice, Tally, crossed_of, numbers_of
 
 _HEADING = "What the challenger read of this draft:"
 
@@ -47,7 +47,7 @@ class ChatTelling:
 
     def answer(self, tally: Tally) -> dict[str, Any]:
         """Return the whole answer."""
-        choices = [self._choice(number, played) for number, played in enumerate(tally.played)]
+        choices = [self._choice(number, choice) for number, choice in enumerate(tally.choices)]
         return {
             **self._head("chat.completion"),
             "choices": choices,
@@ -63,13 +63,13 @@ class ChatTelling:
     def chunks(self, event: Event, tally: Tally) -> list[dict[str, Any]]:
         """Return the chunks that tell of an event."""
         match event:
-            case Grew():
+            case StageGrew():
                 return self._grown(event)
-            case Finished(sample):
+            case MatchEnded(sample):
                 return [self._finished(sample, tally)]
             case _ if not self._order.wants_draft:
                 return []
-            case Began(sample, role, adapter):
+            case StageBegan(sample, role, adapter):
                 return [self._stage(sample, "stage_started", {"role": role, "adapter": adapter})]
             case Crossed(sample, summaries):
                 return [self._stage(sample, "crossed", crossed_of(summaries))]
@@ -82,7 +82,7 @@ class ChatTelling:
             return []
         return [{**self._head("chat.completion.chunk"), "choices": [], "usage": tally.usage()}]
 
-    def _grown(self, event: Grew) -> list[dict[str, Any]]:
+    def _grown(self, event: StageGrew) -> list[dict[str, Any]]:
         if not event.is_final:
             text = {"reasoning_content": event.text, "reasoning": event.text}
             return [self._chunk(event.sample, text)] if self._order.wants_draft and event.text else []
@@ -94,17 +94,17 @@ class ChatTelling:
         return [self._chunk(event.sample, {"content": event.text}, logprobs=logprobs)]
 
     def _finished(self, sample: int, tally: Tally) -> dict[str, Any]:
-        reason = tally.played[sample].final.ended.completion.stop_reason
+        reason = tally.choices[sample].final.ended.completion.stop_reason
         return {**self._chunk(sample, {}, finish_reason=reason), "agon": {"choice": sample, **tally.finished(sample)}}
 
     def _stage(self, sample: int, event: str, told: Mapping[str, Any]) -> dict[str, Any]:
         return {**self._chunk(sample, {}), "agon": {"choice": sample, "event": event, **told}}
 
-    def _choice(self, number: int, played: Played) -> dict[str, Any]:
-        completion = played.final.ended.completion
+    def _choice(self, number: int, choice: Choice) -> dict[str, Any]:
+        completion = choice.final.ended.completion
         message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
-        if self._order.wants_draft and len(played.stages) > 1:
-            thought = "\n\n".join(part for part in (played.draft_text, f"{_HEADING}\n{played.summary}") if part)
+        if self._order.wants_draft and len(choice.stages) > 1:
+            thought = "\n\n".join(part for part in (choice.draft_text, f"{_HEADING}\n{choice.summary}") if part)
             message |= {"reasoning_content": thought, "reasoning": thought}
         logprobs = None
         if self._texts is not None:

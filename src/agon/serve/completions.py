@@ -7,7 +7,7 @@ from typing import Any
 
 from agon.serve.logprobs import TokenTexts, completion_logprobs
 from agon.serve.order import Order, completion_order
-from agon.serve.records import Began, Crossed, Event, Finished, Grew, StageEnded
+from agon.serve.records import Crossed, Event, MatchEnded, StageBegan, StageEnded, StageGrew
 from agon.serve.schema import read_completion
 from agon.serve.service import Service
 from agon.serve.tally import Tally, crossed_of, numbers_of
@@ -43,8 +43,8 @@ class CompletionTelling:
     def answer(self, tally: Tally) -> dict[str, Any]:
         """Return the whole answer."""
         choices: list[dict[str, Any]] = []
-        for number, played in enumerate(tally.played):
-            completion = played.final.ended.completion
+        for number, choice in enumerate(tally.choices):
+            completion = choice.final.ended.completion
             logprobs = None
             if self._texts is not None:
                 texts = self._texts[number].all_of(completion.token_ids, completion.text)
@@ -60,16 +60,16 @@ class CompletionTelling:
     def chunks(self, event: Event, tally: Tally) -> list[dict[str, Any]]:
         """Return the chunks that tell of an event."""
         match event:
-            case Grew(is_final=True):
+            case StageGrew(is_final=True):
                 return self._grown(event)
-            case Finished(sample):
-                reason = tally.played[sample].final.ended.completion.stop_reason
+            case MatchEnded(sample):
+                reason = tally.choices[sample].final.ended.completion.stop_reason
                 return [self._chunk(sample, finish_reason=reason, told=tally.finished(sample))]
             case _ if not self._order.wants_draft:
                 return []
-            case Grew(sample, role, text):
+            case StageGrew(sample, role, text):
                 return [self._chunk(sample, told={"event": "grew", "role": role, "text": text})] if text else []
-            case Began(sample, role, adapter):
+            case StageBegan(sample, role, adapter):
                 return [self._chunk(sample, told={"event": "stage_started", "role": role, "adapter": adapter})]
             case Crossed(sample, summaries):
                 return [self._chunk(sample, told={"event": "crossed", **crossed_of(summaries)})]
@@ -80,7 +80,7 @@ class CompletionTelling:
         """Return the account of tokens, if it was asked for."""
         return [{**self._head(), "choices": [], "usage": tally.usage()}] if self._order.wants_usage else []
 
-    def _grown(self, event: Grew) -> list[dict[str, Any]]:
+    def _grown(self, event: StageGrew) -> list[dict[str, Any]]:
         logprobs = None
         if self._texts is not None:
             texts = self._texts[event.sample].add(event.token_ids)

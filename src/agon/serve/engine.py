@@ -18,7 +18,7 @@ from agon.records import Request
 from agon.rollout.stepping import Progress, SteppingEngine
 from agon.rollout.text import TextReader
 from agon.serve.pieces import PieceMaker
-from agon.serve.records import Ended, Job, Piece
+from agon.serve.records import EndedStage, Job, Piece
 
 _PAUSE_S = 0.025
 # Reading and sending a piece takes some 0.1 ms, in which the engine does not go on: with many that read, pieces get longer.
@@ -52,7 +52,7 @@ class EngineBackend:
         self._reader = reader
         self._pause_s = pause_s
         self._pause_for_each_s = pause_for_each_s
-        self._orders: SimpleQueue[_Order | None] = SimpleQueue()
+        self._commands: SimpleQueue[_Command | None] = SimpleQueue()
         self._open: set[_Open] = set()
         self._end_reason: str | None = "the engine has not been started"
         self._thread: threading.Thread | None = None
@@ -91,7 +91,7 @@ class EngineBackend:
         maker = PieceMaker(self._reader, pause_s=self._pause_s, has_ends=may_stop) if is_told else None
         sampled = _Open(turn.request, maker)
         self._open.add(sampled)
-        self._orders.put(_Order(sampled, is_cancel=False))
+        self._commands.put(_Command(sampled, is_cancel=False))
         has_ended = False
         try:
             while not has_ended:
@@ -102,7 +102,7 @@ class EngineBackend:
             self._open.discard(sampled)
             if not has_ended:
                 sampled.is_given_up = True
-                self._orders.put(_Order(sampled, is_cancel=True))
+                self._commands.put(_Command(sampled, is_cancel=True))
 
     def check_alive(self) -> None:
         """Return if turns can be sampled.
@@ -119,7 +119,7 @@ class EngineBackend:
             self._engine.close()
             return
         self._end("the server has closed its engine")
-        self._orders.put(None)
+        self._commands.put(None)
         await self._has_ended.wait()
         self._thread.join()
 
@@ -165,16 +165,16 @@ class EngineBackend:
                 news = []
 
     def _obey(self, news: list[_News]) -> bool:
-        """Carry out the orders that wait; without open requests wait for one. False: end."""
+        """Carry out the commands that wait; without open requests wait for one. False: end."""
         while True:
             try:
-                order = self._orders.get(block=not self._sampled and not news)
+                command = self._commands.get(block=not self._sampled and not news)
             except Empty:
                 return True
-            if order is None:
+            if command is None:
                 return False
-            sampled = order.sampled
-            if order.is_cancel:
+            sampled = command.sampled
+            if command.is_cancel:
                 if self._sampled.pop(sampled.key, None) is not None:
                     self._engine.cancel(sampled.key)
             elif not sampled.is_given_up:
@@ -224,7 +224,9 @@ class _Open:
         else:
             piece = maker.end(progress.token_ids, progress.logprobs, completion)
         seconds = now - self._started
-        return piece._replace(ended=Ended(completion, len(self.request.prompt_ids), completion.num_tokens, seconds))
+        return piece._replace(
+            ended=EndedStage(completion, len(self.request.prompt_ids), completion.num_tokens, seconds)
+        )
 
     def tell(self, item: Piece | EngineError) -> None:
         """Let the loop have an item."""
@@ -243,7 +245,7 @@ class _Open:
         return item
 
 
-class _Order(NamedTuple):
+class _Command(NamedTuple):
     """What the loop wants of the thread."""
 
     sampled: _Open

@@ -7,7 +7,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from agon.records import Role
 from agon.serve.admission import Admission
-from agon.serve.records import Ended
+from agon.serve.records import EndedStage
 
 _SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 
@@ -63,7 +63,7 @@ class Metrics:
         waiting.set_function(lambda: admission.num_waiting)
         ProcessCollector(registry=self.registry)
 
-    def add_stage(self, role: Role, ended: Ended) -> None:
+    def add_stage(self, role: Role, ended: EndedStage) -> None:
         """Count a stage that has ended."""
         self._stage_seconds.labels(role).observe(ended.seconds)
         self._tokens.labels(role, "prompt").inc(ended.num_prompt_tokens)

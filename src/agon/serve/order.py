@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from agon.match.asking import Sampling
 from agon.records import Lineup
-from agon.serve.asked import Asked, Written, ask_problem, ask_to_continue, said_before
+from agon.serve.asked import AskedProblem, WrittenPrompts, ask_problem, ask_to_continue, said_before
 from agon.serve.errors import RequestError
 from agon.serve.models import Offer
 from agon.serve.records import Job
@@ -72,7 +72,9 @@ async def completion_order(body: CompletionBody, offer: Offer, room: Room) -> Or
     return await _off_loop(make, size=len(body.prompt))
 
 
-def _order(body: Body, offer: Offer, lineup: Lineup, asked: Asked, *, cap: int | None, wants_logprobs: bool) -> Order:
+def _order(
+    body: Body, offer: Offer, lineup: Lineup, asked: AskedProblem, *, cap: int | None, wants_logprobs: bool
+) -> Order:
     if wants_logprobs and offer.vocabulary is None:
         raise RequestError("logprobs are not known of these endpoints: leave them out", param="logprobs")
     seed = secrets.randbelow(_LARGEST_DRAWN_SEED) if body.seed is None else body.seed
@@ -81,7 +83,7 @@ def _order(body: Body, offer: Offer, lineup: Lineup, asked: Asked, *, cap: int |
         can_check=asked.can_check,
         lineup=lineup,
         sampling=_sampling(body, offer.sampling, lineup, cap),
-        prompts=Written(asked.plain, offer.prompts),
+        prompts=WrittenPrompts(asked.plain, offer.prompts),
         summarizer=offer.summarizer,
         style=offer.style,
         samples=body.n,

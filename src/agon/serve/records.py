@@ -21,9 +21,9 @@ class Message(NamedTuple):
 class Job:
     """`samples` matches of one problem to be played for a client.
 
-    `stop` ends the final completion before the first of these strings; `wants_text` asks for the text of the stages as it grows, else each
-    stage is told of when it ends; without `shows_drafts` only the final one's. `can_check` says that a program can judge the answer. `before` is what was said before the problem: only
-    endpoints read it.
+    `stop` ends the final completion before the first of these strings. `wants_text` asks for the text of the stages as it grows, without
+    `shows_drafts` for that of the final one alone; else each stage is told of when it ends. `can_check` says that a program can judge the
+    answer. `before` is what was said before the problem: only endpoints read it.
     """
 
     problem: Problem
@@ -52,8 +52,8 @@ class Job:
         return self.wants_text and (self.shows_drafts or self.is_final(role))
 
 
-class Ended(NamedTuple):
-    """A stage that has ended. Tokens are counted by whoever sampled; the completion of an endpoint has no token ids. Units: seconds.
+class EndedStage(NamedTuple):
+    """What a stage came to. Tokens are counted by whoever sampled; the completion of an endpoint has no token ids. Units: seconds.
 
     `is_estimated` marks counts that an endpoint did not give: words and signs stand in for its tokens.
     """
@@ -76,11 +76,11 @@ class Piece(NamedTuple):
     text: str
     token_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
-    ended: Ended | None = None
+    ended: EndedStage | None = None
     token_ends: tuple[int, ...] = ()
 
 
-class Began(NamedTuple):
+class StageBegan(NamedTuple):
     """A stage of match `sample` has been asked for. `adapter` None is the bare base."""
 
     sample: int
@@ -88,8 +88,8 @@ class Began(NamedTuple):
     adapter: str | None
 
 
-class Grew(NamedTuple):
-    """A stage has more text. `is_final` tells the text that answers the client from a draft's."""
+class StageGrew(NamedTuple):
+    """A stage of match `sample` has more text. `is_final` tells the text that answers the client from a draft's."""
 
     sample: int
     role: Role
@@ -100,11 +100,11 @@ class Grew(NamedTuple):
 
 
 class StageEnded(NamedTuple):
-    """A stage has ended; the text of a final one that a stop string cut is cut."""
+    """A stage of match `sample` has ended; the text of a final one that a stop string cut is cut."""
 
     sample: int
     role: Role
-    ended: Ended
+    ended: EndedStage
     is_final: bool
 
 
@@ -115,11 +115,11 @@ class Crossed(NamedTuple):
     summaries: tuple[Summary, ...]
 
 
-class Finished(NamedTuple):
+class MatchEnded(NamedTuple):
     """Match `sample` is over. Its verdicts say `NOT_CHECKED` where nobody knows the right answer."""
 
     sample: int
     match: Match
 
 
-Event = Began | Grew | StageEnded | Crossed | Finished
+Event = StageBegan | StageGrew | StageEnded | Crossed | MatchEnded

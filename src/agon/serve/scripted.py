@@ -10,7 +10,7 @@ from agon.errors import EngineError
 from agon.match.exchange import Turn
 from agon.records import Completion, StopReason
 from agon.rollout.checks import check_request
-from agon.serve.records import Ended, Job, Piece
+from agon.serve.records import EndedStage, Job, Piece
 
 Script = Callable[[Turn], str | Sequence[str | Exception]]
 
@@ -126,10 +126,10 @@ class ScriptedBackend:
             ended = self._ended(turn, before + given, started, stop_reason="length" if is_cut else "stop")
         return Piece(given, ids, (self._logprob,) * len(ids), ended, ends[: len(ids)])
 
-    def _ended(self, turn: Turn, text: str, started: float, *, stop_reason: StopReason) -> Ended:
+    def _ended(self, turn: Turn, text: str, started: float, *, stop_reason: StopReason) -> EndedStage:
         ids = (*map(ord, text), _STOP_ID) if stop_reason == "stop" else tuple(map(ord, text))
         completion = Completion(ids, (self._logprob,) * len(ids), text, stop_reason, turn.request.adapter, 0)
-        return Ended(completion, len(turn.request.prompt_ids), len(ids), time.perf_counter() - started)
+        return EndedStage(completion, len(turn.request.prompt_ids), len(ids), time.perf_counter() - started)
 
     async def _wait(self, seconds: float) -> None:
         self.check_alive()

@@ -10,7 +10,7 @@ from typing import Any
 from agon.match.unchecked import NOT_CHECKED
 from agon.records import Match
 from agon.serve.cascade import play_job
-from agon.serve.records import Event, Finished, Job
+from agon.serve.records import Event, Job, MatchEnded
 from agon.serve.service import Service
 from agon.tasks.typed import typed_problem
 
@@ -45,7 +45,7 @@ async def _play(service: Service, job: Job, tell: Callable[[Event], None]) -> Ma
         async with aclosing(play_job(service.backend, job, service.check)) as events:
             async for event in events:
                 tell(event)
-                if isinstance(event, Finished):
+                if isinstance(event, MatchEnded):
                     return event.match
     finally:
         await service.backend.close()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from agon.errors import ConfigError
 from agon.match.exchange import Turn
 from agon.records import Completion
-from agon.serve.records import Ended, Piece
+from agon.serve.records import EndedStage, Piece
 from agon.serve.words import num_words
 
 
@@ -149,9 +149,9 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
     )
 
 
-def _interrupted(turn: Turn, num_sampled: int, text: str, seconds: float) -> Ended:
+def _interrupted(turn: Turn, num_sampled: int, text: str, seconds: float) -> EndedStage:
     """A turn that will not come to its own end. Nobody has told the adapter's version: it is 0."""
-    return Ended(
+    return EndedStage(
         Completion((), (), "", "stop", turn.request.adapter, adapter_version=0),
         num_prompt_tokens=len(turn.request.prompt_ids) or num_words(turn.prompt.text),
         num_completion_tokens=num_sampled or num_words(text),

@@ -8,12 +8,12 @@ from typing import Any
 from agon.records import Match, Summary, Verdict
 from agon.serve.models import direction_of
 from agon.serve.order import Order
-from agon.serve.records import Crossed, Event, Finished, StageEnded
+from agon.serve.records import Crossed, Event, MatchEnded, StageEnded
 
 
 @dataclass(slots=True)
-class Played:
-    """One match of a job as far as it has come."""
+class Choice:
+    """A choice of the answer: one match of the job, as far as it has come."""
 
     stages: list[StageEnded] = field(default_factory=list[StageEnded])
     summaries: tuple[Summary, ...] = ()
@@ -40,31 +40,34 @@ class Tally:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self.played = [Played() for _ in range(order.job.samples)]
+        self.choices = [Choice() for _ in range(order.job.samples)]
 
     def take(self, event: Event) -> None:
         """Take note of an event."""
         match event:
             case StageEnded():
-                self.played[event.sample].stages.append(event)
+                self.choices[event.sample].stages.append(event)
             case Crossed():
-                self.played[event.sample].summaries = event.summaries
-            case Finished():
-                self.played[event.sample].match = event.match
+                self.choices[event.sample].summaries = event.summaries
+            case MatchEnded():
+                self.choices[event.sample].match = event.match
             case _:
                 pass
 
     @property
     def num_tokens(self) -> tuple[int, int]:
         """Prompt tokens and sampled tokens of every stage that has ended."""
-        ended = [stage.ended for played in self.played for stage in played.stages]
+        ended = [stage.ended for choice in self.choices for stage in choice.stages]
         return sum(one.num_prompt_tokens for one in ended), sum(one.num_completion_tokens for one in ended)
 
     def usage(self) -> dict[str, Any]:
         """Return OpenAI's account of tokens, over every stage of every choice, and beside it ours, stage by stage."""
         num_prompt, num_completion = self.num_tokens
         hidden = sum(
-            stage.ended.num_completion_tokens for played in self.played for stage in played.stages if not stage.is_final
+            stage.ended.num_completion_tokens
+            for choice in self.choices
+            for stage in choice.stages
+            if not stage.is_final
         )
         return {
             "prompt_tokens": num_prompt,
@@ -73,47 +76,47 @@ class Tally:
             "completion_tokens_details": {"reasoning_tokens": hidden},
             "stages": [
                 {
-                    "choice": choice,
+                    "choice": number,
                     "role": stage.role,
                     "adapter": stage.ended.completion.adapter,
                     "prompt_tokens": stage.ended.num_prompt_tokens,
                     "completion_tokens": stage.ended.num_completion_tokens,
                     **({"is_estimated": True} if stage.ended.is_estimated else {}),
                 }
-                for choice, played in enumerate(self.played)
-                for stage in played.stages
+                for number, choice in enumerate(self.choices)
+                for stage in choice.stages
             ],
         }
 
-    def details(self, choice: int) -> dict[str, Any]:
+    def details(self, number: int) -> dict[str, Any]:
         """Return what OpenAI's answer has no place for: who played, what crossed, what it was worth."""
-        played = self.played[choice]
+        choice = self.choices[number]
         return {
-            "choice": choice,
+            "choice": number,
             "direction": direction_of(self._order.job.lineup),
             "seed": self._order.job.seed,
-            "summary": played.summary,
-            "summary_is_empty": _is_empty(played.summaries),
-            **self.outcome(choice),
-            "stages": [self._stage(stage) for stage in played.stages],
+            "summary": choice.summary,
+            "summary_is_empty": _is_empty(choice.summaries),
+            **self.outcome(number),
+            "stages": [self._stage(stage) for stage in choice.stages],
         }
 
-    def outcome(self, choice: int) -> dict[str, Any]:
+    def outcome(self, number: int) -> dict[str, Any]:
         """Return the answer that a match came to, and the verdict on it; null where nobody knows the right one."""
-        return self._worth(self._match(choice).final.verdict)
+        return self._worth(self._match(number).final.verdict)
 
-    def finished(self, choice: int) -> dict[str, Any]:
+    def finished(self, number: int) -> dict[str, Any]:
         """Return what a stream tells of a match that is over; with drafts shown, the answer and the verdict of every stage."""
-        told = {"event": "finished", "seed": self._order.job.seed, **self.outcome(choice)}
+        told = {"event": "finished", "seed": self._order.job.seed, **self.outcome(number)}
         if self._order.wants_draft:
             told["stages"] = [
                 {"role": attempt.role, "adapter": attempt.adapter, **self._worth(attempt.verdict)}
-                for attempt in self._match(choice).attempts
+                for attempt in self._match(number).attempts
             ]
         return told
 
-    def _match(self, choice: int) -> Match:
-        match = self.played[choice].match
+    def _match(self, number: int) -> Match:
+        match = self.choices[number].match
         assert match is not None, "a match is told of when it is over"
         return match
 

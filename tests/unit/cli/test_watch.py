@@ -7,7 +7,7 @@ from rich.console import Console
 from agon.cli.watch import MatchPrinter, answer_line
 from agon.match.unchecked import NOT_CHECKED
 from agon.records import Attempt, Completion, Match, Problem, Prompt, Summary, Verdict
-from agon.serve.records import Began, Crossed, Ended, Finished, Grew, StageEnded
+from agon.serve.records import Crossed, EndedStage, MatchEnded, StageBegan, StageEnded, StageGrew
 
 
 def _match(verdict):
@@ -25,14 +25,14 @@ def _printed(*events):
 
 
 def test_text_is_printed_as_it_comes_and_never_read_as_markup():
-    assert _printed(Grew(0, "drafter", "[bold]1[/bold] ", (), (), False), Grew(0, "drafter", "[2]", (), (), False)) == (
-        "[bold]1[/bold] [2]"
-    )
+    assert _printed(
+        StageGrew(0, "drafter", "[bold]1[/bold] ", (), (), False), StageGrew(0, "drafter", "[2]", (), (), False)
+    ) == ("[bold]1[/bold] [2]")
 
 
 def test_stages_are_named_with_their_tokens_and_a_cut_is_said():
     cut = Completion((1, 2), (-0.5, -0.5), "x", "length", None, 0)
-    printed = _printed(Began(0, "drafter", None), StageEnded(0, "drafter", Ended(cut, 3, 2, 0.25), False))
+    printed = _printed(StageBegan(0, "drafter", None), StageEnded(0, "drafter", EndedStage(cut, 3, 2, 0.25), False))
     assert "draft by base ---" in printed
     assert "(2 tokens, cut off at its cap, 0.25 s)" in printed
 
@@ -45,11 +45,11 @@ def test_what_crossed_says_how_much_was_withheld():
 
 
 def test_half_a_character_does_not_end_the_program():
-    assert _printed(Grew(0, "drafter", "a\ud83d", (), (), False)) == "a\\ud83d"
+    assert _printed(StageGrew(0, "drafter", "a\ud83d", (), (), False)) == "a\\ud83d"
 
 
 def test_the_answer_comes_with_its_verdict_where_there_is_one():
     assert answer_line(_match(Verdict("wrong", 0.0, "comes to 3", answer="1+2"))) == "answer: 1+2  (wrong: comes to 3)"
     assert answer_line(_match(Verdict("unparsed", 0.0, NOT_CHECKED, answer=None))) == "answer: (none)"
     match = _match(Verdict("correct", 1.0, answer="7"))
-    assert _printed(Finished(0, match)) == "answer: 7  (correct)\n"
+    assert _printed(MatchEnded(0, match)) == "answer: 7  (correct)\n"

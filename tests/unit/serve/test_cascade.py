@@ -13,7 +13,7 @@ from agon.match.play import play
 from agon.match.unchecked import NOT_CHECKED
 from agon.records import Lineup, Verdict
 from agon.serve.cascade import play_job
-from agon.serve.records import Began, Crossed, Ended, Finished, Grew, Piece, StageEnded
+from agon.serve.records import Crossed, EndedStage, MatchEnded, Piece, StageBegan, StageEnded, StageGrew
 from agon.serve.scripted import ScriptedBackend
 
 
@@ -24,7 +24,7 @@ def _say(turn):
 
 def _kinds(events, sample=0):
     kinds = [(type(event).__name__, getattr(event, "role", None)) for event in events if event.sample == sample]
-    return [kind for i, kind in enumerate(kinds) if kind[0] != "Grew" or kinds[i - 1] != kind]
+    return [kind for i, kind in enumerate(kinds) if kind[0] != "StageGrew" or kinds[i - 1] != kind]
 
 
 class EngineOfTurns:
@@ -41,26 +41,26 @@ class EngineOfTurns:
             completion.text,
             completion.token_ids,
             completion.logprobs,
-            Ended(completion, len(turn.request.prompt_ids), completion.num_tokens, 0.0),
+            EndedStage(completion, len(turn.request.prompt_ids), completion.num_tokens, 0.0),
         )
 
 
 def test_a_cascade_is_told_of_in_the_order_of_its_stages(make_job, check, collect):
     events = collect(ScriptedBackend(_say, num_pieces=4), make_job(), check)
     assert _kinds(events) == [
-        ("Began", "drafter"),
-        ("Grew", "drafter"),
+        ("StageBegan", "drafter"),
+        ("StageGrew", "drafter"),
         ("StageEnded", "drafter"),
         ("Crossed", None),
-        ("Began", "challenger"),
-        ("Grew", "challenger"),
+        ("StageBegan", "challenger"),
+        ("StageGrew", "challenger"),
         ("StageEnded", "challenger"),
-        ("Finished", None),
+        ("MatchEnded", None),
     ]
-    assert [event.adapter for event in events if isinstance(event, Began)] == ["A", "B"]
-    (match,) = [event.match for event in events if isinstance(event, Finished)]
+    assert [event.adapter for event in events if isinstance(event, StageBegan)] == ["A", "B"]
+    (match,) = [event.match for event in events if isinstance(event, MatchEnded)]
     for role, attempt in (("drafter", match.draft), ("challenger", match.challenge)):
-        grown = [event for event in events if isinstance(event, Grew) and event.role == role]
+        grown = [event for event in events if isinstance(event, StageGrew) and event.role == role]
         assert len(grown) == 4
         assert "".join(event.text for event in grown) == attempt.completion.text
         assert sum((event.token_ids for event in grown), ()) == attempt.completion.token_ids
@@ -103,7 +103,7 @@ def test_matches_are_those_that_play_returns_for_the_same_seed(make_session, mak
     (expected,) = play(session, [job.problem], lineup, samples=4, sampling=job.sampling, seed=11, stream=("solve",))
     session, engine = make_session(script, logprob=likelihood)
     events = collect(EngineOfTurns(engine), job, check)
-    finished = {event.sample: event.match for event in events if isinstance(event, Finished)}
+    finished = {event.sample: event.match for event in events if isinstance(event, MatchEnded)}
     assert [finished[sample] for sample in range(4)] == expected
     if protocol == "selective":
         assert {match.challenge is None for match in expected} == {True, False}
@@ -126,7 +126,7 @@ def test_readings_that_cross_matches_or_show_nothing_are_played_alike(make_sessi
     (expected,) = play(session, [job.problem], lineup, samples=6, sampling=job.sampling, seed=3, stream=("solve",))
     session, engine = make_session(script, logprob=likelihood)
     events = collect(EngineOfTurns(engine), job, check)
-    finished = {event.sample: event.match for event in events if isinstance(event, Finished)}
+    finished = {event.sample: event.match for event in events if isinstance(event, MatchEnded)}
     assert [finished[sample] for sample in range(6)] == expected
     assert {match.challenge is None for match in expected} == {True, False}
     assert any(isinstance(event, Crossed) for event in events) == (reads == "shared")
@@ -140,24 +140,24 @@ def test_a_match_is_over_while_the_draft_of_another_sample_is_still_sampled(make
         async with aclosing(play_job(backend, make_job(samples=2), check)) as played:
             async for event in played:
                 events.append(event)
-                if isinstance(event, Finished):
+                if isinstance(event, MatchEnded):
                     return events
 
     events = asyncio.run(asyncio.wait_for(first_over(), 10))
-    assert _kinds(events, 0)[-2:] == [("StageEnded", "challenger"), ("Finished", None)]
-    assert _kinds(events, 1) == [("Began", "drafter")]
+    assert _kinds(events, 0)[-2:] == [("StageEnded", "challenger"), ("MatchEnded", None)]
+    assert _kinds(events, 1) == [("StageBegan", "drafter")]
     assert events[-1].match.sample == 0
 
 
 def test_without_a_wish_for_text_only_stages_are_told_of(make_job, check, collect):
     events = collect(ScriptedBackend(_say, num_pieces=4), make_job(wants_text=False), check)
-    assert [type(event) for event in events] == [Began, StageEnded, Crossed, Began, StageEnded, Finished]
+    assert [type(event) for event in events] == [StageBegan, StageEnded, Crossed, StageBegan, StageEnded, MatchEnded]
 
 
 def test_drafts_that_nobody_is_shown_are_not_told_of_as_they_grow(make_job, check, collect):
     events = collect(ScriptedBackend(_say, num_pieces=4), make_job(shows_drafts=False), check)
-    assert [type(event) for event in events[:4]] == [Began, StageEnded, Crossed, Began]
-    assert {event.is_final for event in events if isinstance(event, Grew)} == {True}
+    assert [type(event) for event in events[:4]] == [StageBegan, StageEnded, Crossed, StageBegan]
+    assert {event.is_final for event in events if isinstance(event, StageGrew)} == {True}
 
 
 def test_nothing_is_checked_where_nobody_knows_the_right_answer(make_job, collect):
@@ -185,7 +185,7 @@ def test_a_draft_is_checked_while_its_challenge_is_sampled(make_job, collect):
         return Verdict("correct", 1.0)
 
     events = collect(ScriptedBackend(_say), make_job(), check)
-    assert [type(event) for event in events[-2:]] == [StageEnded, Finished]
+    assert [type(event) for event in events[-2:]] == [StageEnded, MatchEnded]
     assert all(attempt.is_correct for attempt in events[-1].match.attempts)
 
 
@@ -206,7 +206,7 @@ def test_a_stop_string_cuts_the_final_text_and_nothing_else(make_job, check, col
     assert final.token_ids == tuple(map(ord, final.text))
     assert final.logprobs == (-0.5,) * len(final.text)
     assert match.final.verdict.outcome == "unparsed"
-    told = "".join(event.text for event in events if isinstance(event, Grew) and event.is_final)
+    told = "".join(event.text for event in events if isinstance(event, StageGrew) and event.is_final)
     assert told == (final.text if wants_text else "")
     ended = events[-2].ended
     assert ended.completion == final
@@ -223,7 +223,7 @@ def test_a_turn_that_a_stop_string_ended_is_given_up(make_job, check, collect):
 def test_a_text_that_only_began_like_a_stop_string_is_told_to_its_end(make_job, check, collect):
     backend = ScriptedBackend(lambda turn: ["ab", "EN"])
     events = collect(backend, make_job("single", stop=("END",)), check)
-    assert "".join(event.text for event in events if isinstance(event, Grew)) == "abEN"
+    assert "".join(event.text for event in events if isinstance(event, StageGrew)) == "abEN"
     completion = events[-1].match.final.completion
     assert (completion.text, completion.token_ids) == ("abEN", (*map(ord, "abEN"), 0))
 

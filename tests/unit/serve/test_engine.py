@@ -326,7 +326,7 @@ def test_a_server_that_dies_without_closing_its_engine_does_not_leave_it_steppin
     while engine.num_open and time.monotonic() < deadline:
         time.sleep(0.002)
     assert engine.num_open == 0
-    backend._orders.put(None)
+    backend._commands.put(None)
     backend._thread.join(10)
     assert engine.is_closed
 

@@ -16,7 +16,7 @@ from agon.rollout.text import TextReader
 from agon.rollout.torch_stepping import TorchSteppingEngine
 from agon.serve.cascade import play_job
 from agon.serve.engine import EngineBackend
-from agon.serve.records import Finished, Grew, Job, StageEnded
+from agon.serve.records import Job, MatchEnded, StageEnded, StageGrew
 from agon.tasks.typed import typed_problem
 
 SAMPLING = Sampling(max_draft_tokens=44, max_challenge_tokens=44, max_summary_tokens=40)
@@ -76,7 +76,7 @@ def _serve(session, jobs, *, pause_s=0.0):
 
 
 def _matches(events):
-    return [event.match for event in sorted((e for e in events if isinstance(e, Finished)), key=lambda e: e.sample)]
+    return [event.match for event in sorted((e for e in events if isinstance(e, MatchEnded)), key=lambda e: e.sample)]
 
 
 @pytest.mark.parametrize(("protocol", "wants_text"), [("cascade", True), ("cascade", False), ("single", True)])
@@ -107,7 +107,7 @@ def test_the_texts_that_grow_are_those_of_the_stages(session):
                 grown = [
                     event
                     for event in events
-                    if isinstance(event, Grew) and (event.sample, event.role) == (match.sample, role)
+                    if isinstance(event, StageGrew) and (event.sample, event.role) == (match.sample, role)
                 ]
                 assert len(grown) > 2
                 assert "".join(event.text for event in grown) == attempt.completion.text

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agon.errors import DataError, EngineError
-from agon.serve.records import Began, Crossed, Finished, Grew, StageEnded
+from agon.serve.records import Crossed, MatchEnded, StageBegan, StageEnded, StageGrew
 from agon.serve.solve import solve, solved_json
 
 
@@ -15,7 +15,16 @@ def _tagged(turn):
 def test_a_problem_is_played_as_the_service_would_and_told_of_in_order(make_service):
     told = []
     match = solve(make_service(_tagged), "1+1", gold="2", seed=3, tell=told.append)
-    assert [type(event) for event in told] == [Began, Grew, StageEnded, Crossed, Began, Grew, StageEnded, Finished]
+    assert [type(event) for event in told] == [
+        StageBegan,
+        StageGrew,
+        StageEnded,
+        Crossed,
+        StageBegan,
+        StageGrew,
+        StageEnded,
+        MatchEnded,
+    ]
     assert told[-1].match == match
     solved = solved_json(match)
     assert (solved["answer"], solved["verdict"], solved["drafter"]["adapter"]) == ("2", "correct", "A")

@@ -15,8 +15,8 @@ from agon.match.exchange import Turn
 from agon.records import Completion
 from agon.serve.backend import EndpointError
 from agon.serve.endpoints import ADAPTER_OF, Endpoint
-from agon.serve.records import Ended, Job, Piece
-from agon.serve.remote.incoming import Events, Incoming, Usage
+from agon.serve.records import EndedStage, Job, Piece
+from agon.serve.remote.incoming import Incoming, SseReader, Usage
 from agon.serve.remote.refusals import Unusable
 from agon.serve.remote.upstream import TIMEOUT, Upstream
 from agon.serve.words import num_words
@@ -88,7 +88,7 @@ class RemoteBackend:
         counted = _estimate(body, text) if usage is None or is_estimated else usage
         seconds = time.perf_counter() - began
         yield Piece(
-            rest if job.wants_text else text, ended=Ended(completion, *counted, seconds, is_estimated=is_estimated)
+            rest if job.wants_text else text, ended=EndedStage(completion, *counted, seconds, is_estimated=is_estimated)
         )
 
     def check_alive(self) -> None:
@@ -106,7 +106,7 @@ async def _read(response: httpx.Response, incoming: Incoming) -> AsyncGenerator[
     Raises:
         Unusable: the stream broke off, or holds what cannot be used.
     """
-    events = Events()
+    events = SseReader()
     data = cast("AsyncGenerator[bytes]", response.aiter_bytes())
     try:
         async with aclosing(data):

@@ -23,14 +23,14 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
-class Event(NamedTuple):
+class SseEvent(NamedTuple):
     """One server-sent event: its name, if it has one, and its data."""
 
     name: str
     data: str
 
 
-class Events:
+class SseReader:
     """Turns bytes, cut wherever the network cut them, into events. Comments and fields of no use here are passed over."""
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Events:
         self._data: list[str] = []
         self._size = 0
 
-    def feed(self, data: bytes) -> list[Event]:
+    def feed(self, data: bytes) -> list[SseEvent]:
         """Take more bytes and return the events that they complete.
 
         Raises:
             Unusable: an event that is too long, or bytes that are no UTF-8.
         """
         self._buffer += data
-        events: list[Event] = []
+        events: list[SseEvent] = []
         start = 0
         # Searched from where the last search ended: a long line in small pieces would be searched again with each.
         while (end := self._buffer.find(b"\n", max(start, self._seen))) >= 0:
@@ -58,22 +58,22 @@ class Events:
         self._limit(self._seen)
         return events
 
-    def flush(self) -> list[Event]:
+    def flush(self) -> list[SseEvent]:
         """Return the event that the end of the stream left without its empty line."""
-        events: list[Event] = []
+        events: list[SseEvent] = []
         self._take_line(bytes(self._buffer), events)
         self._take_line(b"", events)
         self._buffer.clear()
         return events
 
-    def _take_line(self, line: bytes, events: list[Event]) -> None:
+    def _take_line(self, line: bytes, events: list[SseEvent]) -> None:
         try:
             text = line.decode("utf-8").removesuffix("\r").removeprefix("\ufeff")
         except UnicodeDecodeError:
             raise Unusable("sent bytes that are no UTF-8") from None
         if not text:
             if self._data:
-                events.append(Event(self._name, "\n".join(self._data)))
+                events.append(SseEvent(self._name, "\n".join(self._data)))
             self._name, self._data, self._size = "", [], 0
             return
         name, _, value = text.partition(":")
@@ -118,7 +118,7 @@ class Incoming:
         """The text so far."""
         return "".join(self._parts)
 
-    def take(self, event: Event) -> str:
+    def take(self, event: SseEvent) -> str:
         """Take one event and return the text that it added.
 
         Raises:

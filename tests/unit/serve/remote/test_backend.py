@@ -12,7 +12,7 @@ import pytest
 from agon.serve.backend import EndpointError
 from agon.serve.cascade import play_job
 from agon.serve.endpoints import endpoint_of
-from agon.serve.records import Finished, Message
+from agon.serve.records import MatchEnded, Message
 from agon.serve.remote.backend import RemoteBackend
 
 
@@ -316,7 +316,7 @@ def test_an_endpoint_that_takes_no_stop_strings_is_cut_here_and_its_tokens_are_e
 def test_a_match_of_two_endpoints_is_played_in_both_directions(trial, model, roles):
     async def play(backend, drafter, challenger):
         async with aclosing(play_job(backend, trial.job(model, samples=3), None)) as events:
-            return [event.match async for event in events if isinstance(event, Finished)]
+            return [event.match async for event in events if isinstance(event, MatchEnded)]
 
     matches = trial.run(
         play,

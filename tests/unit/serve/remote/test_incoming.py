@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agon.answers import visible_text
-from agon.serve.remote.incoming import MAX_EVENT_BYTES, MAX_TEXT_CHARS, Event, Events, Incoming, Usage
+from agon.serve.remote.incoming import MAX_EVENT_BYTES, MAX_TEXT_CHARS, Incoming, SseEvent, SseReader, Usage
 from agon.serve.remote.refusals import Unusable
 
 
-def chunk(finish_reason=None, usage=None, **delta) -> Event:
+def chunk(finish_reason=None, usage=None, **delta) -> SseEvent:
     choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-    return Event("", json.dumps({"choices": [choice], **({"usage": usage} if usage else {})}))
+    return SseEvent("", json.dumps({"choices": [choice], **({"usage": usage} if usage else {})}))
 
 
-def text_of(*events: Event) -> str:
+def text_of(*events: SseEvent) -> str:
     incoming = Incoming()
     for event in events:
         incoming.take(event)
@@ -33,12 +33,12 @@ STREAM = (
     "retry: 10\n\n"
     "data:[DONE]"
 ).encode()
-EVENTS = [Event("", '{"a": "héllo \U0001f600"}'), Event("error", "one\ntwo"), Event("", "[DONE]")]
+EVENTS = [SseEvent("", '{"a": "héllo \U0001f600"}'), SseEvent("error", "one\ntwo"), SseEvent("", "[DONE]")]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=12))
 def test_events_are_the_same_wherever_the_network_cuts_them(cuts):
-    events, found = Events(), []
+    events, found = SseReader(), []
     ends = [*sorted(cuts), len(STREAM)]
     for start, end in zip([0, *ends], ends, strict=False):
         found += events.feed(STREAM[start:end])
@@ -46,7 +46,7 @@ def test_events_are_the_same_wherever_the_network_cuts_them(cuts):
 
 
 def test_events_come_byte_by_byte():
-    events, found = Events(), []
+    events, found = SseReader(), []
     for position in range(len(STREAM)):
         found += events.feed(STREAM[position : position + 1])
     assert found == EVENTS[:2]
@@ -55,7 +55,7 @@ def test_events_come_byte_by_byte():
 
 
 def test_a_line_that_never_ends_is_refused():
-    events = Events()
+    events = SseReader()
     for _ in range(MAX_EVENT_BYTES // 65536):
         events.feed(b"x" * 65536)
     with pytest.raises(Unusable, match="an event of more than 1048576 bytes"):
@@ -63,7 +63,7 @@ def test_a_line_that_never_ends_is_refused():
 
 
 def test_an_event_of_lines_without_end_is_refused():
-    events = Events()
+    events = SseReader()
     line = b"data: " + b"x" * 1018 + b"\n"
     for _ in range(MAX_EVENT_BYTES // 1024):
         events.feed(line)
@@ -73,7 +73,7 @@ def test_an_event_of_lines_without_end_is_refused():
 
 def test_bytes_that_are_no_utf8_are_refused():
     with pytest.raises(Unusable, match="no UTF-8"):
-        Events().feed(b"data: \xff\xfe\n")
+        SseReader().feed(b"data: \xff\xfe\n")
 
 
 def test_content_adds_up_and_the_reason_of_the_end_is_known():
@@ -83,7 +83,7 @@ def test_content_adds_up_and_the_reason_of_the_end_is_known():
     assert incoming.take(chunk(content="lo")) == "lo"
     assert incoming.take(chunk("stop")) == ""
     assert not incoming.is_done
-    incoming.take(Event("", "[DONE]"))
+    incoming.take(SseEvent("", "[DONE]"))
     assert incoming.is_done
     assert incoming.finish() == ("", "stop")
     assert incoming.text == "Hello"
@@ -114,9 +114,9 @@ def test_reasoning_without_content_leaves_nothing_visible():
 
 def test_halves_of_a_character_are_joined():
     incoming = Incoming()
-    assert incoming.take(Event("", r'{"choices": [{"delta": {"content": "a\ud83d"}}]}')) == "a"
-    assert incoming.take(Event("", '{"choices": []}')) == ""
-    assert incoming.take(Event("", r'{"choices": [{"delta": {"content": "\ude00b"}}]}')) == "\U0001f600b"
+    assert incoming.take(SseEvent("", r'{"choices": [{"delta": {"content": "a\ud83d"}}]}')) == "a"
+    assert incoming.take(SseEvent("", '{"choices": []}')) == ""
+    assert incoming.take(SseEvent("", r'{"choices": [{"delta": {"content": "\ude00b"}}]}')) == "\U0001f600b"
     incoming.take(chunk("stop"))
     assert incoming.finish() == ("", "stop")
 
@@ -125,7 +125,7 @@ def test_halves_of_a_character_are_joined():
 def test_a_half_of_a_character_alone_is_replaced(content):
     incoming = Incoming()
     text = incoming.take(
-        Event("", f'{{"choices": [{{"delta": {{"content": "{content}"}}, "finish_reason": "stop"}}]}}')
+        SseEvent("", f'{{"choices": [{{"delta": {{"content": "{content}"}}, "finish_reason": "stop"}}]}}')
     )
     rest, _ = incoming.finish()
     assert set(text + rest) == {"a", "\ufffd"}
@@ -149,7 +149,7 @@ def test_any_other_reason_of_the_end_is_an_error(reason):
 
 
 def test_a_stream_without_the_reason_of_its_end_was_cut_off():
-    for events in ([], [chunk(content="x")], [Event("", '{"choices": []}'), Event("", "[DONE]")]):
+    for events in ([], [chunk(content="x")], [SseEvent("", '{"choices": []}'), SseEvent("", "[DONE]")]):
         incoming = Incoming()
         for event in events:
             incoming.take(event)
@@ -161,9 +161,9 @@ def test_usage_is_the_last_that_was_counted():
     incoming = Incoming()
     incoming.take(chunk(usage={"prompt_tokens": 5, "completion_tokens": 1}, content="x"))
     incoming.take(
-        Event("", '{"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}}')
+        SseEvent("", '{"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}}')
     )
-    incoming.take(Event("", '{"choices": [], "usage": null}'))
+    incoming.take(SseEvent("", '{"choices": [], "usage": null}'))
     assert incoming.usage == Usage(5, 9)
 
 
@@ -177,7 +177,7 @@ def test_usage_is_the_last_that_was_counted():
 )
 def test_usage_that_counts_nothing_is_none(usage):
     incoming = Incoming()
-    incoming.take(Event("", f'{{"choices": [], "usage": {usage}}}'))
+    incoming.take(SseEvent("", f'{{"choices": [], "usage": {usage}}}'))
     assert incoming.usage is None
 
 
@@ -191,17 +191,17 @@ def test_usage_that_counts_nothing_is_none(usage):
 )
 def test_what_no_completion_is_made_of_is_an_error_in_one_line(data):
     with pytest.raises(Unusable, match=r"^sent ") as raised:
-        Incoming().take(Event("", data))
+        Incoming().take(SseEvent("", data))
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
     ("event", "says"),
     [
-        (Event("", '{"error": {"message": "out of\\nmemory", "code": 500}}'), "out of memory"),
-        (Event("", '{"error": "overloaded"}'), "overloaded"),
-        (Event("error", '{"message": "gone"}'), "gone"),
-        (Event("", '{"error": {"code": 7}}'), "it says no more"),
+        (SseEvent("", '{"error": {"message": "out of\\nmemory", "code": 500}}'), "out of memory"),
+        (SseEvent("", '{"error": "overloaded"}'), "overloaded"),
+        (SseEvent("error", '{"message": "gone"}'), "gone"),
+        (SseEvent("", '{"error": {"code": 7}}'), "it says no more"),
     ],
 )
 def test_an_error_in_the_stream_is_an_error(event, says):
