@@ -143,12 +143,13 @@ def _keys(path: str | None) -> tuple[str, ...]:
     from agon.serve.auth import read_keys
 
     source = KEY_VARIABLE if path is None else path
-    content = os.environ.get(KEY_VARIABLE) if path is None else Path(path).read_text(encoding="utf-8")
+    # Bytes that are no text become signs that no header can carry.
+    content = os.environ.get(KEY_VARIABLE) if path is None else Path(path).read_bytes().decode("utf-8", "replace")
     if content is None:
         return ()
     keys = read_keys(content)
     if not keys:
-        raise ConfigError(f"{source} holds no key: put one in, or {'unset' if path is None else 'leave'} it out")
+        raise ConfigError(f"{source} holds no key: put one in, or {'unset it' if path is None else 'leave it out'}")
     if not all("!" <= letter <= "~" for key in keys for letter in key):
         raise ConfigError(
             f"{source} holds a key with a space or a sign that no header can carry: use letters and digits"

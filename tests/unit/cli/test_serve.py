@@ -83,6 +83,13 @@ def test_a_place_for_keys_with_none_in_it_does_not_open_the_server(monkeypatch, 
     assert not content.strip(" ,\n") or content not in str(error.value)
 
 
+@pytest.mark.parametrize("content", [b"", b"key\xff", b"\xef\xbb\xbfkey"], ids=["empty", "no text", "byte order mark"])
+def test_a_file_that_holds_no_usable_key_is_told(tmp_path, content, capsys):
+    (tmp_path / "keys").write_bytes(content)
+    assert main(["serve", str(tmp_path), "--api-key-file", str(tmp_path / "keys")]) == 2
+    assert capsys.readouterr().err.startswith(f"agon: {tmp_path / 'keys'} holds ")
+
+
 def test_a_key_file_that_is_not_there_is_told(tmp_path, capsys):
     assert main(["serve", str(tmp_path), "--api-key-file", str(tmp_path / "none")]) == 1
     assert capsys.readouterr().err.count("\n") == 1
