@@ -19,11 +19,11 @@ from agon.serve.auth import OPEN_PATH, HostCheck, KeyCheck
 from agon.serve.chat import ChatWire
 from agon.serve.completions import CompletionWire
 from agon.serve.errors import RequestError
-from agon.serve.front import Front
 from agon.serve.metrics import CONTENT_TYPE
 from agon.serve.models import direction_of
 from agon.serve.order import unknown_model
 from agon.serve.play_route import PlayRoute
+from agon.serve.request_log import RequestLog
 from agon.serve.service import Service
 
 _FRESH = {"cache-control": "no-store"}
@@ -37,13 +37,12 @@ def create_app(service: Service) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(Front, metrics=service.metrics),
+            Middleware(RequestLog, metrics=service.metrics),
             Middleware(HostCheck, allowed=service.hosts),
             Middleware(KeyCheck, keys=service.keys),
         ],
         exception_handlers={HTTPException: _no_route},
     )
-    app.state.service = service
     for path, wire in (("/v1/chat/completions", ChatWire()), ("/v1/completions", CompletionWire())):
         app.router.routes.append(Route(path, PlayRoute(service, wire, path), methods=["POST"]))
     _add_models(app, service)

@@ -24,7 +24,7 @@ class ChatWire:
         Raises:
             RequestError: it cannot be played.
         """
-        return await chat_order(read_chat(tree), service.offer, service.room)
+        return await chat_order(read_chat(tree), service.offer, service.context_check)
 
     def telling(self, order: Order, service: Service) -> ChatTelling:
         """Return how its job is to be told."""
@@ -67,7 +67,7 @@ class ChatTelling:
                 return self._grown(event)
             case MatchEnded(sample):
                 return [self._finished(sample, tally)]
-            case _ if not self._order.wants_draft:
+            case _ if not self._order.job.shows_drafts:
                 return []
             case StageBegan(sample, role, adapter):
                 return [self._stage(sample, "stage_started", {"role": role, "adapter": adapter})]
@@ -85,7 +85,7 @@ class ChatTelling:
     def _grown(self, event: StageGrew) -> list[dict[str, Any]]:
         if not event.is_final:
             text = {"reasoning_content": event.text, "reasoning": event.text}
-            return [self._chunk(event.sample, text)] if self._order.wants_draft and event.text else []
+            return [self._chunk(event.sample, text)] if self._order.job.shows_drafts and event.text else []
         logprobs = None
         if self._texts is not None:
             logprobs = chat_logprobs(self._texts[event.sample].add(event.token_ids), event.logprobs)
@@ -103,7 +103,7 @@ class ChatTelling:
     def _choice(self, number: int, choice: Choice) -> dict[str, Any]:
         completion = choice.final.ended.completion
         message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
-        if self._order.wants_draft and len(choice.stages) > 1:
+        if self._order.job.shows_drafts and len(choice.stages) > 1:
             thought = "\n\n".join(part for part in (choice.draft_text, f"{_HEADING}\n{choice.summary}") if part)
             message |= {"reasoning_content": thought, "reasoning": thought}
         logprobs = None

@@ -22,7 +22,7 @@ class CompletionWire:
         Raises:
             RequestError: it cannot be played.
         """
-        return await completion_order(read_completion(tree), service.offer, service.room)
+        return await completion_order(read_completion(tree), service.offer, service.context_check)
 
     def telling(self, order: Order, service: Service) -> CompletionTelling:
         """Return how its job is to be told."""
@@ -65,7 +65,7 @@ class CompletionTelling:
             case MatchEnded(sample):
                 reason = tally.choices[sample].final.ended.completion.stop_reason
                 return [self._chunk(sample, finish_reason=reason, told=tally.finished(sample))]
-            case _ if not self._order.wants_draft:
+            case _ if not self._order.job.shows_drafts:
                 return []
             case StageGrew(sample, role, text):
                 return [self._chunk(sample, told={"event": "grew", "role": role, "text": text})] if text else []

@@ -6,15 +6,15 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agon.match.asking import Sampling
 from agon.records import Lineup
 from agon.serve.asked import AskedProblem, WrittenPrompts, ask_problem, ask_to_continue, said_before
+from agon.serve.context_check import ContextCheck
 from agon.serve.errors import RequestError
 from agon.serve.models import Offer
-from agon.serve.records import Job
-from agon.serve.room import Room
+from agon.serve.records import Job, Message
 from agon.serve.schema import Body, ChatBody, CompletionBody
 
 # What is longer is rendered and tokenised in a thread, so that the event loop stays free for others. Units: characters.
@@ -25,19 +25,17 @@ _LARGEST_DRAWN_SEED = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A request that can be played: the job, and how its answer is to be told."""
+    """A request that can be played: the job, and how its answer is to be told. One that wants text as it grows is answered by a stream."""
 
     id: str
     created: int
     model: str
     job: Job
-    is_streamed: bool
     wants_usage: bool
-    wants_draft: bool
     wants_logprobs: bool
 
 
-async def chat_order(body: ChatBody, offer: Offer, room: Room) -> Order:
+async def chat_order(body: ChatBody, offer: Offer, context_check: ContextCheck) -> Order:
     """Read a chat: its last message, the only one for a trained pair, is the problem.
 
     Raises:
@@ -47,14 +45,14 @@ async def chat_order(body: ChatBody, offer: Offer, room: Room) -> Order:
     def make() -> Order:
         lineup, cap, before = _lineup(body, offer), _final_cap(body), said_before(body.messages, offer)
         asked = ask_problem(body.messages[-1].text, body.gold, offer, param="messages")
-        order = _order(body, offer, lineup, asked, cap=cap, wants_logprobs=body.logprobs)
-        room.require(asked.problem, asked.plain, order.job, param="messages")
-        return replace(order, id=f"chatcmpl-{order.id}", job=replace(order.job, before=before))
+        job = _job(body, offer, asked, lineup=lineup, cap=cap, before=before)
+        context_check.require(job, param="messages")
+        return _order(body, offer, job, kind="chatcmpl", wants_logprobs=body.logprobs)
 
     return await _off_loop(make, size=len(body.messages[-1].text))
 
 
-async def completion_order(body: CompletionBody, offer: Offer, room: Room) -> Order:
+async def completion_order(body: CompletionBody, offer: Offer, context_check: ContextCheck) -> Order:
     """Read a completion: a cascade takes its prompt as the problem, a single model continues it as it stands.
 
     Raises:
@@ -65,41 +63,43 @@ async def completion_order(body: CompletionBody, offer: Offer, room: Room) -> Or
         lineup = _lineup(body, offer)
         ask = ask_problem if lineup.has_challenge else ask_to_continue
         asked = ask(body.prompt, body.gold, offer, param="prompt")
-        order = _order(body, offer, lineup, asked, cap=body.max_tokens, wants_logprobs=body.logprobs is not None)
-        room.require(asked.problem, asked.plain, order.job, param="prompt")
-        return replace(order, id=f"cmpl-{order.id}")
+        job = _job(body, offer, asked, lineup=lineup, cap=body.max_tokens)
+        context_check.require(job, param="prompt")
+        return _order(body, offer, job, kind="cmpl", wants_logprobs=body.logprobs is not None)
 
     return await _off_loop(make, size=len(body.prompt))
 
 
-def _order(
-    body: Body, offer: Offer, lineup: Lineup, asked: AskedProblem, *, cap: int | None, wants_logprobs: bool
-) -> Order:
-    if wants_logprobs and offer.vocabulary is None:
-        raise RequestError("logprobs are not known of these endpoints: leave them out", param="logprobs")
-    seed = secrets.randbelow(_LARGEST_DRAWN_SEED) if body.seed is None else body.seed
-    job = Job(
+def _job(
+    body: Body, offer: Offer, asked: AskedProblem, *, lineup: Lineup, cap: int | None, before: tuple[Message, ...] = ()
+) -> Job:
+    """Return the job; `cap` is that of its final stage."""
+    return Job(
         problem=asked.problem,
         can_check=asked.can_check,
         lineup=lineup,
-        sampling=_sampling(body, offer.sampling, lineup, cap),
+        sampling=_sampling(body, offer.sampling, lineup=lineup, cap=cap),
         prompts=WrittenPrompts(asked.plain, offer.prompts),
         summarizer=offer.summarizer,
         style=offer.style,
         samples=body.n,
-        seed=seed,
+        seed=secrets.randbelow(_LARGEST_DRAWN_SEED) if body.seed is None else body.seed,
         stop=tuple(body.stop),
         wants_text=body.stream,
         shows_drafts=body.include_draft,
+        before=before,
     )
+
+
+def _order(body: Body, offer: Offer, job: Job, *, kind: str, wants_logprobs: bool) -> Order:
+    if wants_logprobs and offer.vocabulary is None:
+        raise RequestError("logprobs are not known of these endpoints: leave them out", param="logprobs")
     return Order(
-        id=secrets.token_hex(12),
+        id=f"{kind}-{secrets.token_hex(12)}",
         created=int(time.time()),
         model=body.model or offer.default,
         job=job,
-        is_streamed=body.stream,
         wants_usage=body.stream_options is not None and body.stream_options.include_usage,
-        wants_draft=body.include_draft,
         wants_logprobs=wants_logprobs,
     )
 
@@ -137,7 +137,7 @@ def _final_cap(body: ChatBody) -> int | None:
     return body.max_tokens
 
 
-def _sampling(body: Body, default: Sampling, lineup: Lineup, cap: int | None) -> Sampling:
+def _sampling(body: Body, default: Sampling, *, lineup: Lineup, cap: int | None) -> Sampling:
     draft, challenge = body.max_draft_tokens, cap
     if not lineup.has_challenge:
         # The only stage is the final one.

@@ -13,9 +13,9 @@ from agon.serve.body import read_json
 from agon.serve.cascade import play_job
 from agon.serve.connection import Connection
 from agon.serve.errors import SHUTTING_DOWN, RequestError, request_error_of
-from agon.serve.front import Entry
 from agon.serve.order import Order
 from agon.serve.records import Event, StageEnded
+from agon.serve.request_log import LogEntry
 from agon.serve.service import Service
 from agon.serve.sse import Stream
 from agon.serve.tally import Tally
@@ -44,7 +44,7 @@ class Telling(Protocol):
 
 
 class Wire(Protocol):
-    """What tells chats from completions."""
+    """What differs between chats and completions."""
 
     async def order(self, tree: Mapping[str, Any], service: Service) -> Order:
         """Read a request.
@@ -75,7 +75,7 @@ class PlayRoute:
             ClientGone: the client left.
             AgonError: what samples failed.
         """
-        entry: Entry = scope["agon"]
+        entry: LogEntry = scope["agon"]
         entry.route = self._route
         stream = Stream(send)
         try:
@@ -107,7 +107,7 @@ class PlayRoute:
                 code=_TOO_LATE,
             ) from None
 
-    async def _play(self, scope: Scope, receive: Receive, stream: Stream, entry: Entry) -> dict[str, Any] | None:
+    async def _play(self, scope: Scope, receive: Receive, stream: Stream, entry: LogEntry) -> dict[str, Any] | None:
         """Return the answer, or None if it was streamed."""
         service = self._service
         service.require_alive()
@@ -117,12 +117,16 @@ class PlayRoute:
         telling, tally = self._wire.telling(order, service), Tally(order)
         try:
             async with self._connected(scope, receive, stream):
-                await self._take(order, entry, tally, telling=telling, stream=stream if order.is_streamed else None)
+                await self._play_in_turn(
+                    order, entry, tally, telling=telling, stream=stream if order.job.wants_text else None
+                )
         finally:
             entry.num_prompt_tokens, entry.num_completion_tokens = tally.num_tokens
-        return None if order.is_streamed else telling.answer(tally)
+        return None if order.job.wants_text else telling.answer(tally)
 
-    async def _take(self, order: Order, entry: Entry, tally: Tally, *, telling: Telling, stream: Stream | None) -> None:
+    async def _play_in_turn(
+        self, order: Order, entry: LogEntry, tally: Tally, *, telling: Telling, stream: Stream | None
+    ) -> None:
         """Wait for the client's turn, play, and stream if that was asked for."""
         service, waits_since = self._service, time.perf_counter()
         async with service.admission.admit(entry.client, order.job.samples):

@@ -18,8 +18,8 @@ from typing import Any
 import uvicorn
 
 from agon.errors import ConfigError
-from agon.serve.front import LOGGER
 from agon.serve.guard import bounds_for, guarded
+from agon.serve.request_log import LOGGER
 from agon.serve.service import Service
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)

@@ -11,10 +11,10 @@ from agon.serve.asgi import ClientGone, Peer
 from agon.serve.backend import Backend
 from agon.serve.checking import Check
 from agon.serve.connection import Connection
+from agon.serve.context_check import ContextCheck
 from agon.serve.errors import RequestError, closing_error
 from agon.serve.metrics import Metrics
 from agon.serve.models import Offer
-from agon.serve.room import Room
 
 DEFAULT_BODY_BYTES = 1024 * 1024
 DEFAULT_TIMEOUT_S = 600.0
@@ -41,13 +41,13 @@ class Service:
     keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     metrics: Metrics = field(init=False)
-    room: Room = field(init=False)
+    context_check: ContextCheck = field(init=False)
     is_closing: bool = field(default=False, init=False)
     connections: dict[Connection, Peer | None] = field(default_factory=dict[Connection, "Peer | None"], init=False)
 
     def __post_init__(self) -> None:
         self.metrics = Metrics(self.admission)
-        self.room = Room(self.backend.context_length, self.offer.prompts)
+        self.context_check = ContextCheck(self.backend.context_length)
 
     def require_alive(self) -> None:
         """Check that a request can be played.

@@ -108,7 +108,7 @@ class Tally:
     def finished(self, number: int) -> dict[str, Any]:
         """Return what a stream tells of a match that is over; with drafts shown, the answer and the verdict of every stage."""
         told = {"event": "finished", "seed": self._order.job.seed, **self.outcome(number)}
-        if self._order.wants_draft:
+        if self._order.job.shows_drafts:
             told["stages"] = [
                 {"role": attempt.role, "adapter": attempt.adapter, **self._worth(attempt.verdict)}
                 for attempt in self._match(number).attempts
@@ -124,7 +124,7 @@ class Tally:
         return outcome_of(verdict, can_check=self._order.job.can_check)
 
     def _stage(self, stage: StageEnded) -> dict[str, Any]:
-        text = {"text": stage.ended.completion.text} if self._order.wants_draft else {}
+        text = {"text": stage.ended.completion.text} if self._order.job.shows_drafts else {}
         return {"role": stage.role, **text, **numbers_of(stage)}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agon.serve.auth import KeyCheck, read_keys
 from agon.serve.errors import RequestError
-from agon.serve.front import Entry
+from agon.serve.request_log import LogEntry
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def test_keys_stand_between_commas_or_on_lines(text, keys):
 
 def client_behind(keys, *headers, path="/v1/models"):
     """For whom the queue keeps turns, after the check."""
-    scope = {"type": "http", "path": path, "headers": list(headers), "agon": Entry("10.0.0.1", 0.0)}
+    scope = {"type": "http", "path": path, "headers": list(headers), "agon": LogEntry("10.0.0.1", 0.0)}
 
     async def app(scope, receive, send):
         pass

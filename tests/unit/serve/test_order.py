@@ -17,7 +17,7 @@ def order_of(service, messages="1+1", **fields):
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     body = read_chat({"messages": messages, **fields})
-    return asyncio.run(chat_order(body, service.offer, service.room))
+    return asyncio.run(chat_order(body, service.offer, service.context_check))
 
 
 def refused(service, messages="1+1", **fields):
@@ -173,7 +173,7 @@ def test_the_jobs_prompts_are_written_once(make_service):
 def test_a_completion_of_a_single_model_is_bare_text_that_nobody_checks(make_service):
     service = make_service()
     body = read_completion({"prompt": " once ", "model": "base", "max_tokens": 7})
-    order = asyncio.run(completion_order(body, service.offer, service.room))
+    order = asyncio.run(completion_order(body, service.offer, service.context_check))
     assert order.job.prompts.draft(order.job.problem).text == " once "
     assert not order.job.can_check
     assert order.job.sampling.max_draft_tokens == 7

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agon.match.borders import Prompter
-from agon.records import Problem, Prompt, Summary
+from agon.records import Summary
 from agon.serve.errors import RequestError
 from agon.serve.records import Job
 
 _NOTHING = Summary(text="", is_empty=True, has_leak=False, num_withheld=0)
 
 
-class Room:
-    """Knows the context, and what a challenge's prompt is longer than a draft's before there is a summary in it.
+class ContextCheck:
+    """Refuses what does not fit into `context_length` tokens; None is that of endpoints, which refuse by themselves what they cannot read."""
 
-    `context_length` None is that of endpoints, which refuse by themselves what they cannot read.
-    """
-
-    def __init__(self, context_length: int | None, prompts: Prompter) -> None:
+    def __init__(self, context_length: int | None) -> None:
         self._context_length = context_length
-        self._prompts = prompts
+        # What a challenge's prompt is longer than a draft's before there is a summary in it, by whether it shows the answer.
         self._added: dict[bool, int] = {}
 
-    def require(self, problem: Problem, plain: Prompt, job: Job, *, param: str) -> None:
-        """Check that each stage fits. `plain` is the prompt of a draft.
+    def require(self, job: Job, *, param: str) -> None:
+        """Check that each stage of a job fits. `param` is the field that its problem came in.
 
         Raises:
             RequestError: one would not.
@@ -32,12 +28,14 @@ class Room:
         context, sampling, lineup = self._context_length, job.sampling, job.lineup
         if context is None:
             return
-        num_prompt = len(plain.token_ids)
+        num_prompt = len(job.prompts.draft(job.problem).token_ids)
         needs = {"draft" if lineup.has_challenge else "completion": (num_prompt, sampling.max_draft_tokens)}
         if lineup.has_challenge:
             shown = len(lineup.drafters) * sampling.max_summary_tokens
-            added = self._added_by_challenge(problem, num_prompt, shows_answer=lineup.shows_answer)
-            needs["challenge"] = (num_prompt + added + shown, sampling.max_challenge_tokens)
+            needs["challenge"] = (
+                num_prompt + self._added_by_challenge(job, num_prompt) + shown,
+                sampling.max_challenge_tokens,
+            )
         for stage, (prompt, cap) in needs.items():
             if prompt + cap > context:
                 raise RequestError(
@@ -47,8 +45,9 @@ class Room:
                     code="context_length_exceeded",
                 )
 
-    def _added_by_challenge(self, problem: Problem, num_plain: int, *, shows_answer: bool) -> int:
+    def _added_by_challenge(self, job: Job, num_plain: int) -> int:
+        shows_answer = job.lineup.shows_answer
         if shows_answer not in self._added:
-            shown = replace(_NOTHING, shows_answer=shows_answer)
-            self._added[shows_answer] = len(self._prompts.challenge(problem, [shown]).token_ids) - num_plain
+            challenge = job.prompts.challenge(job.problem, [replace(_NOTHING, shows_answer=shows_answer)])
+            self._added[shows_answer] = len(challenge.token_ids) - num_plain
         return self._added[shows_answer]

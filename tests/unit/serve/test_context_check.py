@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agon.match.asking import Sampling
 from agon.records import Problem, Prompt
+from agon.serve.context_check import ContextCheck
 from agon.serve.errors import RequestError
-from agon.serve.room import Room
 
 PROBLEM = Problem(id="p", question="0123456789", gold="", task="t", verifier="exact")
 
@@ -27,8 +29,8 @@ class Prompts:
 
 def require(make_job, context, protocol="cascade", **caps):
     prompts = Prompts()
-    job = make_job(protocol, problem=PROBLEM, sampling=Sampling(**caps))
-    Room(context, prompts).require(PROBLEM, prompts.draft(PROBLEM), job, param="messages")
+    job = replace(make_job(protocol, problem=PROBLEM, sampling=Sampling(**caps)), prompts=prompts)
+    ContextCheck(context).require(job, param="messages")
     return prompts
 
 
@@ -65,10 +67,10 @@ def test_a_single_model_needs_no_room_for_a_challenge(make_job):
 
 def test_what_a_challenge_adds_is_looked_at_once(make_job):
     prompts = Prompts()
-    room = Room(1000, prompts)
-    job = make_job(problem=PROBLEM)
+    context_check = ContextCheck(1000)
+    job = replace(make_job(problem=PROBLEM), prompts=prompts)
     for _ in range(3):
-        room.require(PROBLEM, prompts.draft(PROBLEM), job, param="messages")
+        context_check.require(job, param="messages")
     assert prompts.num_challenges == 1
 
 

@@ -22,7 +22,7 @@ _MOST_SHOWN = 100
 
 
 @dataclass(slots=True)
-class Entry:
+class LogEntry:
     """What is noted of a request. It has no text of a client's but its path. `client` is for whom the queue keeps turns."""
 
     client: str
@@ -40,8 +40,8 @@ class Entry:
         return time.perf_counter() - self.started
 
 
-class Front:
-    """Notes every request and answers every error, expected or not: nobody is shown a trace."""
+class RequestLog:
+    """Notes every request in log and metrics, and answers every error, expected or not: nobody is shown a trace."""
 
     def __init__(self, app: App, metrics: Metrics) -> None:
         self._app = app
@@ -53,7 +53,7 @@ class Front:
             await self._app(scope, receive, send)
             return
         peer = scope.get("client")
-        entry = Entry(client=peer[0] if peer else "", started=time.perf_counter())
+        entry = LogEntry(client=peer[0] if peer else "", started=time.perf_counter())
         scope["agon"] = entry
 
         async def noted(message: Message) -> None:
@@ -73,7 +73,7 @@ class Front:
         finally:
             self._note(scope, entry)
 
-    async def _answer(self, error: Exception, entry: Entry, send: Send) -> None:
+    async def _answer(self, error: Exception, entry: LogEntry, send: Send) -> None:
         told = request_error_of(error)
         entry.code = told.code or ""
         if not isinstance(error, AgonError):
@@ -84,7 +84,7 @@ class Front:
         if entry.status == 0:
             await send_json(send, told.status, told.to_json(), told.headers)
 
-    def _note(self, scope: Scope, entry: Entry) -> None:
+    def _note(self, scope: Scope, entry: LogEntry) -> None:
         status = CLIENT_LEFT if entry.code == "client_left" or entry.status == 0 else entry.status
         seconds = entry.seconds
         self._metrics.requests.labels(entry.route, entry.model, status).inc()
