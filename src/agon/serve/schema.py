@@ -7,9 +7,18 @@ A field of OpenAI's that does nothing here may be sent with the value that asks 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from agon.config import did_you_mean
@@ -53,6 +62,22 @@ _NEUTRAL: Mapping[str, Sequence[Any]] = {
     "verbosity": ("medium",),
     "web_search_options": (),
 }
+
+
+# The same for what answers carry beside their text, which clients send back as they got it.
+_NEUTRAL_IN_MESSAGE: Mapping[str, Any] = {"annotations": [], "tool_calls": []}
+
+
+def _said(value: Any) -> Any:
+    """Leave out of a message, or of a part of one, what says nothing. No content is not nothing."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    return {
+        name: one
+        for name, one in fields.items()
+        if name in ("content", "text") or not (one is None or one == _NEUTRAL_IN_MESSAGE.get(name))
+    }
 
 
 def _parts(value: Any) -> Any:
@@ -101,12 +126,16 @@ class StreamOptions(_Strict):
 class TextPart(_Strict):
     """A part of a message."""
 
+    _said = model_validator(mode="before")(_said)
+
     type: Literal["text"]
     text: str
 
 
 class ChatMessage(_Strict):
     """One message of a chat."""
+
+    _said = model_validator(mode="before")(_said)
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Annotated[list[TextPart], BeforeValidator(_parts)]

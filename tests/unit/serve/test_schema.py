@@ -106,7 +106,7 @@ def test_every_field_that_the_official_client_knows_works_or_is_refused_by_name(
         ({"max_token": 5}, "max_token"),
         ({"prompt": "x"}, "prompt"),
         ({"messages": [{"role": "user", "content": "x", "name": "me"}]}, "messages[0].name"),
-        ({"messages": [{"role": "user", "content": "x", "tool_calls": []}]}, "messages[0].tool_calls"),
+        ({"messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]}, "messages[0].tool_calls"),
         ({"messages": [{"role": "user"}]}, "messages[0].content"),
         ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text"),
         ({"messages": [*MESSAGES, {"role": "robot", "content": "x"}]}, "messages[1].role"),
@@ -142,6 +142,20 @@ def test_a_value_that_cannot_be_used_is_refused_by_its_place(fields, param):
     error = refused(**fields)
     assert error.param == param
     assert len(str(error)) < 300
+
+
+def test_an_answer_can_be_sent_back_as_the_official_client_gives_it():
+    part = {"type": "text", "text": "2"}
+    nothing = {"refusal": None, "annotations": [], "audio": None, "function_call": None, "tool_calls": None}
+    said = [*MESSAGES, {"role": "assistant", "content": [part], "name": None, **nothing}, *MESSAGES]
+    assert [message.text for message in read_chat({"messages": said}).messages] == ["1+1", "2", "1+1"]
+    calls = [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    for something in ({"refusal": "no"}, {"tool_calls": calls}, {"name": ""}, {"annotations": {}}):
+        with pytest.raises(RequestError, match="leave it out"):
+            read_chat({"messages": [{**MESSAGES[0], **something}]})
+    for content in (None, [{"type": "text", "text": None}]):
+        with pytest.raises(RequestError, match="is null"):
+            read_chat({"messages": [{"role": "user", "content": content}]})
 
 
 def test_a_slip_of_the_pen_gets_a_hint():
