@@ -30,7 +30,7 @@ _MEMORY_SHARE = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """The base and where each adapter goes in its weights. `dtype` None leaves each weight in its own; `prompt` is what logits are compared on."""
+    """The base and where each adapter goes in its weights. `dtype` None leaves each weight in its own; logits are compared on `prompt`."""
 
     base: BaseFolder
     plans: Mapping[str, MergePlan]
@@ -85,7 +85,7 @@ def plan_export(trained: Trained, wish: Wish, out: Path) -> Plan:
     prompts = None if base is None else prompts_of(trained.settings, base.tokenizer, shows_answer=shows_answer)
     merging = None
     if base is not None and prompts is not None and wish.kind != "adapter":
-        merging = _merging(trained, wish, base, prompts)
+        merging = _merging(trained, wish, base=base, prompts=prompts)
         copies = 2 if wish.gguf_type is not None else 1
         sizes = [merge.num_bytes(merging.dtype) + _BESIDES_WEIGHTS for merge in merging.plans.values()]
         require_free_bytes(out, copies * sum(sizes))
@@ -94,7 +94,7 @@ def plan_export(trained: Trained, wish: Wish, out: Path) -> Plan:
     return Plan(trained, wish, named, base, prompts, merging, converter, (*trained.notes, *notes))
 
 
-def _merging(trained: Trained, wish: Wish, base: BaseFolder, prompts: Prompts) -> Merging:
+def _merging(trained: Trained, wish: Wish, *, base: BaseFolder, prompts: Prompts) -> Merging:
     stored = StoredModel(base.path)
     plans = {name: MergePlan(stored, adapter, config=base.config) for name, adapter in trained.adapters.items()}
     # What a converter alone reads is rounded by it, and by nothing before it.

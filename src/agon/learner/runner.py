@@ -38,9 +38,9 @@ _LOGIT_BYTES = {True: 4, False: 18}
 class Runner:
     """Runs micro-batches. What it found out at the start is in its attributes.
 
-    `attention` is the name of the attention that packed sequences run by. `compile_seconds` is what the first compiled forward and backward pass took, 0 without. `bytes_per_token` is what a token's
-    activations take without recomputation, measured; None where memory is not watched (no CUDA device).
-    `tokens_per_microbatch` is the budget that micro-batches are cut by.
+    `attention` is the name of the attention that packed sequences run by. `compile_seconds` is what the first compiled forward and
+    backward pass took, 0 without. `bytes_per_token` is what a token's activations take without recomputation, measured; None where
+    memory is not watched (no CUDA device). `tokens_per_microbatch` is the budget that micro-batches are cut by.
     """
 
     def __init__(self, pair: AdapterPair, settings: TrainSettings, *, temperature: float) -> None:

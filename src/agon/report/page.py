@@ -24,14 +24,7 @@ from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
 from agon.report.pace import PARTS, pace_rows
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
-from agon.report.tables import (
-    axis_of,
-    budget_rows,
-    exchange_rows,
-    general_warnings,
-    interval_legend,
-    result_rows,
-)
+from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 
 MAX_RUNS_IN_FULL = 8
 """Most runs, begun or not, that a page shows one by one beside a comparison; of more it shows the arms, and few of their matches."""

@@ -30,7 +30,8 @@ class VllmEngine:
 
     A request's random numbers are a function of its seed and of the token's position (vLLM's own per-request seeds). Unlike the
     torch engine's, its tokens may still depend on the rest of the batch, where rounding decides between two near-equal tokens.
-    At temperature 0 the logprob is 0. `effects` is how each adapter last showed, `load_seconds` what taking them over has cost. In bfloat16, vLLM divides logits by the temperature in bfloat16.
+    At temperature 0 the logprob is 0. In bfloat16, vLLM divides logits by the temperature in bfloat16. `effects` is how each adapter
+    last showed, `load_seconds` what taking them over has cost.
     """
 
     def __init__(self, server: VllmServer, source: AdapterPair | Base, adapters: Adapters | None = None) -> None:

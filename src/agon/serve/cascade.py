@@ -16,6 +16,7 @@ from agon.serve.checking import Check, verdict_of
 from agon.serve.records import Crossed, EndedStage, Event, Job, MatchEnded, StageBegan, StageEnded, StageGrew
 from agon.serve.stops import until_stop
 
+# That of `agon solve`: a request with its seed gets the same match.
 _STREAM = ("solve",)
 
 # Longer ones are tokenised and searched in a thread, so that the event loop does not wait for them. Tokenizers let other threads go on:
@@ -100,7 +101,7 @@ class _Play:
     async def begin(self) -> list[Event]:
         is_long = len(self._job.problem.question) >= _LONG_PROBLEM
         turns = await _called(self._exchange.begin, in_thread=is_long)
-        return self._follow(turns, first=0)
+        return self._begin_turns(turns, first=0)
 
     async def next(self) -> list[Event]:
         """Wait for news, and return what the client is told of them."""
@@ -132,7 +133,7 @@ class _Play:
         is_long = self._job.lineup.has_challenge and turn.role == "drafter" and len(completion.text) >= _LONG_DRAFT
         turns = await _called(lambda: self._exchange.end(number, completion), in_thread=is_long)
         told = StageEnded(turn.place, turn.role, ended, self._job.is_final(turn.role))
-        return [told, *self._follow(turns, first), *self._finish()]
+        return [told, *self._begin_turns(turns, first), *self._finish()]
 
     def _finish(self) -> list[Event]:
         """Return the matches that are over and judged."""
@@ -144,15 +145,15 @@ class _Play:
         self._unfinished.difference_update(over)
         return [MatchEnded(sample, self._exchange.match(sample, self._verdicts)) for sample in over]
 
-    def _follow(self, turns: Sequence[Turn], first: int) -> list[Event]:
-        """Let turns be sampled. `first` is the number of the first."""
+    def _begin_turns(self, turns: Sequence[Turn], first: int) -> list[Event]:
+        """Let turns be sampled, and return what is told of it. `first` is the number of the first."""
         events: list[Event] = []
         for number, turn in enumerate(turns, first):
             shown = self._exchange.shown.get(turn.place) if turn.role == "challenger" else None
             if shown:
                 events.append(Crossed(turn.place, shown))
             events.append(StageBegan(turn.place, turn.role, turn.request.adapter))
-            self._start(self._take(number, turn))
+            self._start(self._run_turn(number, turn))
         return events
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -163,7 +164,7 @@ class _Play:
     async def _judge(self, number: int, completion: Completion) -> None:
         self._news.put_nowait(_TurnJudged(number, await verdict_of(self._job, completion, self._check)))
 
-    async def _take(self, number: int, turn: Turn) -> None:
+    async def _run_turn(self, number: int, turn: Turn) -> None:
         """Sample a turn, and tell of it. Whatever goes wrong is news, too: the others must not wait for this one."""
         try:
             self._news.put_nowait(_TurnEnded(number, await self._sample(turn)))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from agon.serve.asgi import Peer
+from agon.serve.asgi import Peer, to_bytes
 from agon.serve.errors import RequestError
 
 _MAX_HEAD_BYTES = 64 * 1024
@@ -146,7 +145,7 @@ class Guard(asyncio.Protocol):
             told = RequestError(
                 f"the request's head has more than {self._bounds.max_head_bytes} bytes: send fewer or shorter headers"
             )
-            content = json.dumps(told.to_json()).encode()
+            content = to_bytes(told.to_json())
             head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/json\r\nconnection: close\r\n"
             self._transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(content), content))
             self._transport.write_eof()

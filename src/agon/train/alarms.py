@@ -92,7 +92,7 @@ class Alarms:
             found += [
                 alarm
                 for rule in RULES
-                if rule.of_run == (not family) and (alarm := self._judge(rule, series)) is not None
+                if rule.is_of_run == (not family) and (alarm := self._judge(rule, series)) is not None
             ]
         return found
 

@@ -60,6 +60,7 @@ class Rule:
     """When an alarm sounds; `says` is what the number means, and what to do. None from `judge` is no evidence either way.
 
     `breaks` says that an adapter which was not so from its first step on is broken. `steps` names the setting of how many steps.
+    `is_of_run` says that the rule looks at the lines of all steps, not at those of an adapter in a role.
     """
 
     name: str
@@ -67,7 +68,7 @@ class Rule:
     says: str
     steps: str = "steps"
     breaks: bool = False
-    of_run: bool = False
+    is_of_run: bool = False
 
 
 def _at_least(series: Series, metric: str, limit: float) -> Judged | None:
@@ -215,13 +216,13 @@ RULES: tuple[Rule, ...] = (
         _nothing_learned,
         "no group had a signal, so that no weight moves: take easier problems or a stronger base, or raise train.group_size",
         steps="nothing_learned_steps",
-        of_run=True,
+        is_of_run=True,
     ),
     Rule(
         "pair_alike",
         _pair_alike,
         "the two adapters have become one, and have nothing to tell each other: begin with another adapter.init",
-        of_run=True,
+        is_of_run=True,
     ),
 )
 """Every rule on lines of metrics, in the order in which alarms of the same step sound."""

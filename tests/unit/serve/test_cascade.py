@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -318,8 +319,6 @@ def test_a_turn_cancelled_by_what_samples_it_does_not_hang_the_job(make_job, che
 
 
 def test_a_long_text_is_summarised_off_the_event_loop(make_job, check, collect):
-    import threading
-
     job = make_job()
     main, threads = threading.current_thread(), []
 
