@@ -28,6 +28,7 @@ _REMEDIES = {
     errno.ENOTDIR: "a part of the path is a file: give another folder",
     errno.EEXIST: "a file of that name is in the way: give another folder",
     errno.EISDIR: "a folder of that name is in the way: give another file name",
+    errno.ELOOP: "it is a link, and nothing is written through the links of a run folder: put the file itself there",
 }
 
 
@@ -134,10 +135,39 @@ def sha256_of(file: Path) -> str:
 def remove_leftovers(folder: Path) -> None:
     """Remove what a killed process left half-written in a folder. Only the owner of the run may call it."""
     for entry in folder.glob(f".*{_TEMPORARY}*"):
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
+        remove(entry)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a folder, or a link and not what it leads to. What cannot be removed of a folder stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def refuse_link_outside(folder: Path, *names: str) -> None:
+    """Check that nothing which is written into these parts of a folder ends up elsewhere. The folder itself may be reached through links.
+
+    Raises:
+        RunError: one is a link that leads out of the folder.
+    """
+    for place in (folder / name for name in names):
+        if place.is_symlink() and not place.resolve().is_relative_to(folder.resolve()):
+            raise RunError(
+                f"{place} is a link to {place.resolve()}, outside of the run folder, and would be written through: put the folder itself "
+                "there, or let the whole run folder be a link"
+            )
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a file of a run folder for appending, unbuffered.
+
+    Raises:
+        OSError: it cannot be written to, or is a link.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    return open(descriptor, "ab", buffering=0)  # noqa: PTH123 - of a descriptor
 
 
 def is_leftover(name: str) -> bool:
@@ -177,4 +207,4 @@ def _put_in_place(temporary: Path, path: Path) -> None:
     replaced = _temporary_beside(path)
     path.rename(replaced)
     temporary.rename(path)
-    shutil.rmtree(replaced, ignore_errors=True)
+    remove(replaced)

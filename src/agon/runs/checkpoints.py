@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
-from agon.runs.atomic import MARKER, sha256_of
+from agon.runs.atomic import MARKER, remove, sha256_of
+from agon.runs.reading import parse_json
 
+_FORMAT = 1
 _NAME = re.compile(r"step-(\d{6,})")
 
 
@@ -46,7 +46,7 @@ def is_last(path: Path, *, steps: int) -> bool:
     before checkpoints did is the last if it has them all.
     """
     try:
-        said = json.loads((path / MARKER).read_bytes()).get("is_last")
+        said = parse_json((path / MARKER).read_bytes()).get("is_last")
     except (OSError, ValueError, AttributeError):
         return False
     return said if isinstance(said, bool) else checkpoint_step(path) >= steps
@@ -62,22 +62,30 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def verify_checkpoint(path: Path) -> str | None:
-    """Say why a checkpoint cannot be used, or return None when every file is there as it was written."""
+    """Say why a checkpoint cannot be used, or return None when every file is there as it was written, and no other.
+
+    Hidden files, which file managers and file systems leave behind, do not count.
+    """
     marker = path / MARKER
     try:
-        content = json.loads(marker.read_bytes())
+        content = parse_json(marker.read_bytes())
+        version = content.get("format_version", _FORMAT)
         files = cast("dict[str, dict[str, Any]]", dict(content["files"]))
     except FileNotFoundError:
         return f"{MARKER} is missing: saving it was interrupted"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{MARKER} cannot be read ({error})"
+    if version != _FORMAT:
+        return f"{MARKER} has format version {version!r}, and this agon reads {_FORMAT}: use the agon that wrote it"
     if not files:
         return f"{MARKER} names no files"
     for name, expected in files.items():
-        reason = _verify_file(path / name, expected)
+        reason = _verify_file(path / name, expected) if _is_below(name) else "leads out of the checkpoint"
         if reason is not None:
             return f"{name} {reason}"
-    return None
+    there = {file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file()} - {MARKER}
+    unnamed = sorted(name for name in there - files.keys() if not name.rpartition("/")[2].startswith("."))
+    return f"{unnamed[0]} is not named in {MARKER}" if unnamed else None
 
 
 def newest_checkpoint(run: Path) -> Newest:
@@ -102,16 +110,24 @@ def prune_checkpoints(run: Path, keep: int) -> list[Path]:
     for path in reversed(list_checkpoints(run)):
         if kept >= keep:
             # The marker goes first: a removal that is interrupted leaves a checkpoint that says so.
-            (path / MARKER).unlink(missing_ok=True)
-            shutil.rmtree(path, ignore_errors=True)
+            if not path.is_symlink():
+                (path / MARKER).unlink(missing_ok=True)
+            remove(path)
             removed.append(path)
         elif verify_checkpoint(path) is None:
             kept += 1
     return removed
 
 
+def _is_below(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(parts) and ".." not in parts and not PurePosixPath(name).is_absolute()
+
+
 def _verify_file(file: Path, expected: dict[str, Any]) -> str | None:
     try:
+        if file.exists() and not file.is_file():
+            return "is no file"
         size = file.stat().st_size
         if size != expected["bytes"]:
             return f"has {size} bytes instead of {expected['bytes']}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from agon.errors import RunError
 from agon.records import Match
-from agon.runs.atomic import output_errors
+from agon.runs.atomic import output_errors, refuse_link_outside
 from agon.runs.manifest import read_json, write_json
 from agon.runs.matches import write_matches
 
@@ -37,9 +37,10 @@ def write_evaluation(run: Path, label: str, result: Mapping[str, Any], matches: 
     """Write a result, and its matches first if given; an earlier result of the same label is replaced. Return the JSON's path.
 
     Raises:
-        RunError: the label cannot be a file name, or the place cannot be written to.
+        RunError: the label cannot be a file name, or the place cannot be written to or is a link out of the folder.
     """
     check_label(label)
+    refuse_link_outside(run, "evaluations")
     folder = run / "evaluations"
     with output_errors(folder):
         folder.mkdir(exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from agon.errors import RunError
 from agon.records import Match
-from agon.runs.atomic import atomic_directory, output_errors, remove_leftovers
+from agon.runs.atomic import atomic_directory, output_errors, refuse_link_outside, remove_leftovers
 from agon.runs.checkpoints import checkpoint_name, prune_checkpoints
 from agon.runs.lines import (
     ALARMS_FILE,
@@ -27,7 +27,7 @@ from agon.runs.lock import RunLock
 from agon.runs.manifest import CONFIG, DATA, FOLDERS, read_manifest, write_json, write_manifest
 from agon.runs.matches import write_matches
 from agon.runs.parent import require_empty
-from agon.runs.redact import redact
+from agon.secrecy import redact
 
 
 class RunFolder:
@@ -64,11 +64,12 @@ class RunFolder:
         try:
             # Again, now that nobody else can begin: another process may have been here in the meantime.
             require_empty(path)
+            refuse_link_outside(path, *FOLDERS)
             with output_errors(path):
                 remove_leftovers(path)
                 for name in FOLDERS:
                     (path / name).mkdir(exist_ok=True)
-            write_json(path / CONFIG, redact(settings))
+            write_json(path / CONFIG, settings)
             if data is not None:
                 write_json(path / DATA, data)
             write_manifest(path, hashes or {})
@@ -82,9 +83,10 @@ class RunFolder:
         """Continue a run, and clear away what a killed process left half-written.
 
         Raises:
-            RunError: no run folder, one of another format version, or one in use.
+            RunError: no run folder, one of another format version, one in use, or one that would be written through a link.
         """
         read_manifest(path)
+        refuse_link_outside(path, *FOLDERS)
         lock = RunLock(path)
         with output_errors(path):
             for folder in (path, *(path / name for name in FOLDERS)):
@@ -125,8 +127,8 @@ class RunFolder:
         append_line(self.path / TIMINGS_FILE, row)
 
     def write_alarm(self, alarm: Mapping[str, Any]) -> None:
-        """Append an alarm to alarms.jsonl, with the step in which it sounded."""
-        append_line(self.path / ALARMS_FILE, alarm)
+        """Append an alarm to alarms.jsonl, with the step in which it sounded. Its message may be that of any library."""
+        append_line(self.path / ALARMS_FILE, redact(alarm))
 
     def write_matches(self, step: int, matches: Iterable[Match]) -> Path:
         """Save the matches of a step."""

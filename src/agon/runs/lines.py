@@ -11,7 +11,8 @@ from typing import Any
 
 from agon.errors import DivergedError, RunError
 from agon.metrics import check_names
-from agon.runs.atomic import atomic_write_bytes, output_errors
+from agon.runs.atomic import atomic_write_bytes, open_to_append, output_errors
+from agon.runs.reading import parse_json
 
 METRICS_FILE = "metrics.jsonl"
 TIMINGS_FILE = "timings.jsonl"
@@ -22,10 +23,10 @@ def append_line(path: Path, row: Mapping[str, Any]) -> None:
     """Append one object as a line that a killed process cannot leave half-buffered.
 
     Raises:
-        RunError: the disk is full or the file cannot be written.
+        RunError: the disk is full, or the file cannot be written or is a link.
     """
     line = json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    with output_errors(path), path.open("ab", buffering=0) as stream:
+    with output_errors(path), open_to_append(path) as stream:
         written = stream.write(line)
         while written < len(line):
             written += stream.write(line[written:])
@@ -58,23 +59,25 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number, line in enumerate(_whole_lines(path), start=1):
         try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
+            row, reason = parse_json(line), ""
+        except ValueError as error:
+            row, reason = None, f" ({error})"
         if not isinstance(row, dict):
-            raise RunError(f"{path}, line {number} is not a JSON object: restore the file from a copy, or train again")
+            raise RunError(
+                f"{path}, line {number} is not a JSON object{reason}: restore the file from a copy, or train again"
+            )
         rows.append(row)
     return rows
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """Return a run's metrics, one mapping a step."""
-    return read_lines(run / METRICS_FILE)
+    return _steps(run / METRICS_FILE)
 
 
 def read_timings(run: Path) -> list[dict[str, Any]]:
     """Return a run's wall-clock timings, one mapping a step."""
-    return read_lines(run / TIMINGS_FILE)
+    return _steps(run / TIMINGS_FILE)
 
 
 def read_alarms(run: Path) -> list[dict[str, Any]]:
@@ -114,6 +117,14 @@ def sync_file(path: Path) -> None:
     if path.exists():
         with output_errors(path), path.open("rb") as stream:
             os.fsync(stream.fileno())
+
+
+def _steps(path: Path) -> list[dict[str, Any]]:
+    rows = read_lines(path)
+    for number, row in enumerate(rows, start=1):
+        if type(row.get("step")) is not int:
+            raise RunError(f"{path}, line {number} names no step: restore the file from a copy, or train again")
+    return rows
 
 
 def _drop_later(path: Path, completed_steps: int) -> None:

@@ -30,11 +30,11 @@ class RunLock:
     """
 
     def __init__(self, run: Path) -> None:
-        self._path = (run / LOCK_FILE).resolve()
+        self._path = run.resolve() / LOCK_FILE
         if self._path in _held:
             raise RunError(_in_use(run, {"pid": os.getpid(), "host": socket.gethostname()}))
         with output_errors(self._path):
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
         try:
             self._take(run)
         except BaseException:

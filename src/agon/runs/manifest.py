@@ -13,9 +13,12 @@ from typing import Any, Literal
 import agon
 from agon.errors import RunError
 from agon.runs.atomic import atomic_write_bytes
-from agon.runs.redact import redact
+from agon.runs.reading import parse_json
+from agon.secrecy import redact
 
 FORMAT_VERSION = 1
+"""Version of the formats of runs, parents and matrices. What to do when it changes: tests/data/formats/README.md."""
+_OLDEST_VERSION = 1
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
 DATA = "data.json"
@@ -47,7 +50,7 @@ def write_manifest(run: Path, hashes: Mapping[str, str]) -> None:
         "versions": installed_versions(),
         "hashes": dict(hashes),
     }
-    write_json(run / MANIFEST, redact(manifest))
+    write_json(run / MANIFEST, manifest)
 
 
 def read_manifest(run: Path) -> dict[str, Any]:
@@ -85,6 +88,7 @@ def version_changes(run: Path) -> list[str]:
 Kind = Literal["run", "parent", "matrix"]
 _MAX_NAMES = 4
 _FILE_OF: Mapping[Kind, str] = {"run": MANIFEST, "parent": PARENT, "matrix": MATRIX}
+_FORMAT_OF = {name: f"agon {kind}" for kind, name in _FILE_OF.items()}
 
 
 def folder_kind(path: Path) -> Kind | None:
@@ -121,17 +125,32 @@ def _names(content: Mapping[str, Any]) -> str:
 
 def _checked(path: Path, name: str) -> dict[str, Any]:
     content = read_json(path / name)
-    version = content.get("format_version")
-    if version != FORMAT_VERSION:
-        writer = content.get("versions", {}).get("agon") if isinstance(content.get("versions"), dict) else None
-        raise RunError(
-            f"run folder {path} has format version {version!r}, but agon {agon.__version__} reads version {FORMAT_VERSION}: "
-            f"use agon {writer or 'of the version that wrote it'}, or train again into another folder"
-        )
+    kind, expected = content.get("format"), _FORMAT_OF[name]
+    if kind is not None and kind != expected:
+        raise RunError(f"{path / name} says that it is {kind!r} and not {expected!r}: restore it from a copy")
+    _check_version(path, content)
     for table in ("versions", "hashes"):
         if not isinstance(content.get(table, {}), dict):
             raise RunError(f"{path / name} holds no table {table!r}: restore it from a copy, or train again")
     return content
+
+
+def _check_version(path: Path, content: Mapping[str, Any]) -> None:
+    version = content.get("format_version")
+    if type(version) is not int:
+        raise RunError(f"run folder {path} names no format version ({version!r}): restore it from a copy")
+    if _OLDEST_VERSION <= version <= FORMAT_VERSION:
+        return
+    versions = content.get("versions")
+    writer = versions.get("agon") if isinstance(versions, dict) else None
+    has, reads = f"run folder {path} has format version {version}", f"agon {agon.__version__} reads"
+    if version > FORMAT_VERSION:
+        to = f" to {writer} or newer" if writer else ""
+        raise RunError(f"{has}, and {reads} no newer one than {FORMAT_VERSION}: upgrade agon{to}")
+    raise RunError(
+        f"{has}, and {reads} none before {_OLDEST_VERSION}: use agon {writer or 'of the version that wrote it'}, or train again into "
+        "another folder"
+    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -141,7 +160,7 @@ def read_json(path: Path) -> dict[str, Any]:
         RunError: the file is missing or damaged.
     """
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise RunError(f"{path} is missing: the run folder is incomplete") from None
     except OSError as error:
@@ -154,11 +173,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object as indented JSON, whole or not at all.
+    """Write an object as indented JSON without secrets, whole or not at all.
 
     Raises:
         RunError: the place cannot be written to.
     """
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(redact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     # Half of a surrogate pair can stand in JSON, but not in strict UTF-8.
     atomic_write_bytes(path, text.encode(errors="surrogatepass"))

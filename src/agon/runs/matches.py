@@ -15,6 +15,10 @@ from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 from agon.errors import RunError
 from agon.records import Match
 from agon.runs.atomic import atomic_file
+from agon.runs.reading import parse_bulk_json
+
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""Longest match that is read. One of eight drafts of 32,000 tokens has a few megabytes; a packed file may hold what fills the memory."""
 
 
 def write_matches(path: Path, matches: Iterable[Match]) -> None:
@@ -43,9 +47,11 @@ def read_matches(path: Path) -> Iterator[Match]:
     number = 0
     try:
         with gzip.open(path, "rb") as stream:
-            for line in stream:
+            while line := stream.readline(MAX_LINE_BYTES):
                 number += 1
-                yield match_from_json(json.loads(line))
+                if len(line) == MAX_LINE_BYTES:
+                    raise ValueError(f"it is longer than {MAX_LINE_BYTES:,} bytes")
+                yield match_from_json(parse_bulk_json(line))
     except FileNotFoundError:
         raise RunError(f"{path} is missing: the run folder is incomplete") from None
     except (OSError, EOFError, zlib.error) as error:

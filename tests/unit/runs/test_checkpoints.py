@@ -28,6 +28,20 @@ def flip(path):
     file.write_bytes(file.read_bytes().replace(b"w", b"W"))
 
 
+def change(path, **changes):
+    marker = json.loads((path / MARKER).read_text())
+    (path / MARKER).write_text(json.dumps({**marker, **changes}))
+
+
+def keep_in_marker(path, name):
+    change(path, files={name: json.loads((path / MARKER).read_text())["files"][name]})
+
+
+def add_to_marker(path, name):
+    nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    change(path, files={name: {"bytes": 0, "sha256": nothing}, **json.loads((path / MARKER).read_text())["files"]})
+
+
 DAMAGE = {
     r"A/adapter_model.safetensors has 16 bytes instead of 17": cut,
     r"A/adapter_model.safetensors has another content": flip,
@@ -38,6 +52,18 @@ DAMAGE = {
     r"state.json has no size or hash": lambda path: (path / MARKER).write_text(
         json.dumps({"files": {"state.json": {}}})
     ),
+    r"complete.json cannot be read \(nested too deeply\)": lambda path: (path / MARKER).write_text("[" * 100_000),
+    r"complete.json has format version 2, and this agon reads 1: use the agon that wrote it": lambda path: change(
+        path, format_version=2
+    ),
+    r"A/x is not named in complete.json": lambda path: (path / "A" / "x").write_text(""),
+    r"A/adapter_model.safetensors is not named in complete.json": lambda path: keep_in_marker(path, "state.json"),
+    r"../../../secret leads out of the checkpoint": lambda path: add_to_marker(path, "../../../secret"),
+    r"/etc/hostname leads out of the checkpoint": lambda path: add_to_marker(path, "/etc/hostname"),
+    r"A/../../x leads out of the checkpoint": lambda path: add_to_marker(path, "A/../../x"),
+    r" leads out of the checkpoint": lambda path: add_to_marker(path, ""),
+    r"A is no file": lambda path: add_to_marker(path, "A"),
+    r"device is no file": lambda path: (add_to_marker(path, "device"), (path / "device").symlink_to("/dev/zero")),
 }
 
 
@@ -46,6 +72,32 @@ def test_every_kind_of_damage_is_named(save, reason):
     path = save(7)
     DAMAGE[reason](path)
     assert re.match(reason, verify_checkpoint(path) or "")
+
+
+def test_what_a_file_manager_leaves_behind_is_no_damage(save):
+    path = save(7)
+    (path / "A" / ".DS_Store").write_text("")
+    assert verify_checkpoint(path) is None
+
+
+def test_a_checkpoint_that_is_a_link_is_pruned_without_what_it_leads_to(run, save, tmp_path):
+    oldest, newest = save(1), save(2)
+    elsewhere = oldest.rename(tmp_path / "elsewhere")
+    oldest.symlink_to(elsewhere)
+    assert verify_checkpoint(oldest) is None
+    assert prune_checkpoints(run.path, keep=1) == [oldest]
+    assert not oldest.is_symlink()
+    assert verify_checkpoint(elsewhere) is None
+    assert list_checkpoints(run.path) == [newest]
+
+
+def test_a_checkpoint_saved_in_the_place_of_a_link_leaves_what_that_led_to(run, save, tmp_path):
+    path = save(1)
+    elsewhere = path.rename(tmp_path / "elsewhere")
+    path.symlink_to(elsewhere)
+    assert not save(1).is_symlink()
+    assert verify_checkpoint(elsewhere) is None
+    assert sorted(entry.name for entry in (run.path / "checkpoints").iterdir()) == ["step-000001"]
 
 
 def test_the_newest_whole_checkpoint_is_used_and_damaged_newer_ones_are_named(run, save):

@@ -22,6 +22,7 @@ from agon.runs import (
 )
 from agon.runs.evaluations import evaluation_matches_path
 from agon.runs.lock import RunLock
+from agon.runs.manifest import write_json
 
 
 def test_a_new_run_holds_versions_hashes_and_settings_without_secrets(tmp_path, monkeypatch):
@@ -130,14 +131,83 @@ def test_a_folder_that_is_no_run_is_refused_with_what_would_be_right(tmp_path):
         RunFolder.open(tmp_path / "absent")
 
 
-def test_a_run_of_another_format_version_is_refused_with_the_remedy(run):
+@pytest.mark.parametrize(
+    ("version", "remedy"),
+    [
+        (2, r"has format version 2, and agon \S+ reads no newer one than 1: upgrade agon to 9\.9\.9 or newer"),
+        (10**30, r"reads no newer one than 1: upgrade agon to 9\.9\.9 or newer"),
+        (0, r"has format version 0, and agon \S+ reads none before 1: use agon 9\.9\.9, or train again"),
+        ("1", r"names no format version \('1'\): restore it"),
+        (None, r"names no format version \(None\): restore it"),
+        (1.0, "names no format version"),
+        (True, "names no format version"),
+        ([], "names no format version"),
+    ],
+)
+def test_a_run_of_another_format_version_is_refused_with_the_remedy(run, version, remedy):
     manifest = json.loads((run.path / "manifest.json").read_text())
-    manifest["format_version"] = 2
+    manifest["format_version"] = version
     manifest["versions"]["agon"] = "9.9.9"
     (run.path / "manifest.json").write_text(json.dumps(manifest))
     run.close()
-    with pytest.raises(RunError, match=r"has format version 2, but agon .* reads version 1: use agon 9.9.9"):
+    with pytest.raises(RunError, match=remedy):
         RunFolder.open(run.path)
+
+
+def test_a_newer_run_that_does_not_say_what_wrote_it_asks_for_an_upgrade_all_the_same(run):
+    (run.path / "manifest.json").write_text('{"format_version": 3, "versions": null}')
+    run.close()
+    with pytest.raises(RunError, match=r"reads no newer one than 1: upgrade agon$"):
+        read_config(run.path)
+
+
+def test_a_manifest_of_something_else_is_refused(run):
+    manifest = json.loads((run.path / "manifest.json").read_text())
+    (run.path / "manifest.json").write_text(json.dumps({**manifest, "format": "agon parent"}))
+    with pytest.raises(RunError, match=r"manifest\.json says that it is 'agon parent' and not 'agon run'"):
+        read_config(run.path)
+
+
+@pytest.mark.parametrize("name", ["evaluations", "matches", "checkpoints"])
+def test_nothing_is_written_through_a_link_that_leads_out_of_the_folder(run, tmp_path, name):
+    (run.path / name).rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    (run.path / name).symlink_to(tmp_path / "elsewhere")
+    run.close()
+    with pytest.raises(RunError, match=rf"{name} is a link to .*elsewhere, outside of the run folder"):
+        RunFolder.open(run.path)
+    if name == "evaluations":
+        with pytest.raises(RunError, match="outside of the run folder"):
+            write_evaluation(run.path, "x", {})
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_run_folder_may_be_a_link_and_links_within_it_are_followed(run, tmp_path):
+    (run.path / "evaluations").rename(run.path / "kept")
+    (run.path / "evaluations").symlink_to("kept")
+    run.close()
+    (tmp_path / "link").symlink_to(run.path)
+    with RunFolder.open(tmp_path / "link"):
+        write_evaluation(tmp_path / "link", "x", {"accuracy": 0.5})
+    assert (run.path / "kept" / "x.json").exists()
+
+
+SECRETS = ("hf_" + "a1B2" * 9, "password1", "0123456789abcdef")
+
+
+def test_no_secret_reaches_a_file_of_a_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", SECRETS[2])
+    said = f"GET https://me:{SECRETS[1]}@host/x failed: {{'Authorization': 'Bearer {SECRETS[0]}'}} with {SECRETS[2]}"
+    settings = {"tracking": {"project": said, "api_key": SECRETS[1]}}
+    with RunFolder.create(tmp_path / "run", settings=settings, hashes={"base": said}, data={"source": said}) as run:
+        run.write_alarm({"name": "engine", "step": 0, "message": said})
+        write_evaluation(run.path, "x", {"notes": [said], "accuracy": 0.5})
+        write_json(run.path / "microscope.json", {"alarms": [{"message": said}]})
+    files = [path for path in run.path.rglob("*") if path.is_file()]
+    assert {"config.json", "manifest.json", "data.json", "alarms.jsonl", "x.json"} <= {path.name for path in files}
+    for path in files:
+        assert not [secret for secret in SECRETS if secret in path.read_text()], path.name
+    assert "failed" in (run.path / "alarms.jsonl").read_text()
 
 
 @pytest.mark.parametrize("table", ["versions", "hashes"])
@@ -149,7 +219,7 @@ def test_a_manifest_without_its_tables_is_one_line(run, table):
         RunFolder.open(run.path)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "\x00\x01"])
+@pytest.mark.parametrize("content", ["", "{", "[]", "\x00\x01", "[" * 100_000, '{"format_version": NaN}'])
 def test_a_damaged_manifest_is_one_line(run, content):
     (run.path / "manifest.json").write_text(content)
     run.close()

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agon.errors import DivergedError, RunError
-from agon.runs.lines import append_line, check_metrics, read_lines, truncate_metrics, truncate_timings
+from agon.runs.lines import append_line, check_metrics, read_lines, read_metrics, truncate_metrics, truncate_timings
 
 
 def write_steps(path: Path, steps: range) -> None:
@@ -86,6 +86,33 @@ def test_an_unregistered_metric_and_a_line_without_step_are_refused():
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full")
 def test_a_full_disk_ends_in_one_line(tmp_path):
-    (tmp_path / "m.jsonl").symlink_to("/dev/full")
     with pytest.raises(RunError, match="the disk is full"):
+        append_line(Path("/dev/full"), {"step": 0})
+
+
+def test_nothing_is_appended_through_a_link(tmp_path):
+    (tmp_path / "precious").write_text("stays")
+    (tmp_path / "m.jsonl").symlink_to(tmp_path / "precious")
+    with pytest.raises(
+        RunError, match=r"m\.jsonl: it is a link, and nothing is written through the links of a run folder"
+    ):
         append_line(tmp_path / "m.jsonl", {"step": 0})
+    assert (tmp_path / "precious").read_text() == "stays"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"step": 0, "loss": NaN}', "holds NaN"),
+        ('{"step": 0, "loss": 1e999}', "holds 1e999, which is too large"),
+        ('{"step": 0, "loss": ' + "9" * 400 + "}", "holds a number of 400 digits"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"loss": 1}', "names no step"),
+        ('{"step": "0"}', "names no step"),
+        ('{"step": true}', "names no step"),
+    ],
+)
+def test_a_line_that_agon_would_not_have_written_is_named(tmp_path, line, reason):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n' + line + "\n")
+    with pytest.raises(RunError, match=rf"metrics\.jsonl, line 2 .*{reason}"):
+        read_metrics(tmp_path)

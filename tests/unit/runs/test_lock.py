@@ -59,6 +59,24 @@ def test_one_process_cannot_hold_it_twice_and_releasing_frees_it(tmp_path):
     RunLock(tmp_path).release()
 
 
+def test_a_lock_file_that_is_a_link_is_not_written_through(tmp_path):
+    (tmp_path / "precious").write_text("stays")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(RunError, match=r"run\.lock: it is a link"):
+        RunLock(tmp_path / "run")
+    assert (tmp_path / "precious").read_text() == "stays"
+
+
+def test_a_run_folder_that_is_a_link_itself_is_locked_under_both_names(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    lock = RunLock(tmp_path / "link")
+    with pytest.raises(RunError, match="is in use"):
+        RunLock(tmp_path / "run")
+    lock.release()
+
+
 @pytest.mark.parametrize(
     ("owner", "is_free"),
     [

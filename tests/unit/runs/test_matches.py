@@ -76,3 +76,22 @@ def test_writing_what_cannot_be_iterated_to_the_end_leaves_nothing(tmp_path, mat
     with pytest.raises(ValueError, match="no more"):
         write_matches(tmp_path / "m.jsonl.gz", broken())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_was_packed_to_fill_the_memory_is_refused(tmp_path, match, monkeypatch):
+    monkeypatch.setattr("agon.runs.matches.MAX_LINE_BYTES", 1_000_000)
+    write_matches(tmp_path / "x.jsonl.gz", [match])
+    with gzip.open(tmp_path / "x.jsonl.gz", "ab") as stream:
+        stream.write(b'{"problem": "' + b" " * 20_000_000)
+    found = read_matches(tmp_path / "x.jsonl.gz")
+    assert next(found) == match
+    with pytest.raises(RunError, match=r"line 2 is not a match \(it is longer than 1,000,000 bytes\)"):
+        next(found)
+
+
+@pytest.mark.parametrize(("line", "reason"), [("[" * 100_000, "nested too deeply"), ('{"level": NaN}', "holds NaN")])
+def test_a_line_that_agon_would_not_have_written_is_named(tmp_path, line, reason):
+    with gzip.open(tmp_path / "x.jsonl.gz", "wb") as stream:
+        stream.write(line.encode() + b"\n")
+    with pytest.raises(RunError, match=rf"line 1 is not a match \({reason}"):
+        list(read_matches(tmp_path / "x.jsonl.gz"))

@@ -64,3 +64,20 @@ def test_a_damaged_matrix_is_named(tmp_path, name, value):
     (tmp_path / "matrix.json").write_text(json.dumps({**content, name: value}))
     with pytest.raises(RunError, match=r"matrix\.json .*restore it from a copy"):
         read_matrix(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({"format_version": 2}, "reads no newer one than 1: upgrade agon"),
+        ({"format_version": 0}, "reads none before 1: use agon"),
+        ({"format": "agon run"}, "says that it is 'agon run' and not 'agon matrix'"),
+    ],
+)
+def test_a_matrix_of_another_format_is_refused_with_the_remedy(tmp_path, change, remedy):
+    write_matrix(tmp_path, MATRIX)
+    content = json.loads((tmp_path / "matrix.json").read_text())
+    (tmp_path / "matrix.json").write_text(json.dumps({**content, **change}))
+    for reader in (read_matrix, child_runs):
+        with pytest.raises(RunError, match=remedy):
+            reader(tmp_path)

@@ -56,3 +56,20 @@ def test_names_that_lead_out_of_the_parent_are_refused(tmp_path, children):
     (tmp_path / "p" / "parent.json").write_text(json.dumps({**content, "children": children}))
     with pytest.raises(RunError, match="names no children"):
         child_runs(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({"format_version": 2}, "reads no newer one than 1: upgrade agon"),
+        ({"format_version": 0}, "reads none before 1: use agon"),
+        ({"format": "agon matrix"}, "says that it is 'agon matrix' and not 'agon parent'"),
+    ],
+)
+def test_a_parent_of_another_format_is_refused_with_the_remedy(tmp_path, change, remedy):
+    create_parent(tmp_path / "p", children=["agon"], default="agon")
+    content = json.loads((tmp_path / "p" / "parent.json").read_text())
+    (tmp_path / "p" / "parent.json").write_text(json.dumps({**content, **change}))
+    for reader in (child_runs, default_run):
+        with pytest.raises(RunError, match=remedy):
+            reader(tmp_path / "p")
