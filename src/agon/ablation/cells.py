@@ -11,7 +11,7 @@ from agon.ablation.launch import Job
 from agon.config import Settings
 from agon.errors import AgonError
 from agon.recipe import describe_settings, settings_from
-from agon.runs.atomic import atomic_write_text, output_errors
+from agon.runs.atomic import atomic_write_text, output_errors, refuse_link_outside
 from agon.runs.checkpoints import is_last, newest_checkpoint
 from agon.runs.lines import METRICS_FILE
 from agon.runs.manifest import folder_kind, read_config
@@ -83,8 +83,9 @@ def write_cell_recipe(folder: Path, name: str, settings: Settings) -> Path:
     """Write a cell's settings as a recipe for its process, below `folder`, and return the file.
 
     Raises:
-        RunError: the place cannot be written to.
+        RunError: the place cannot be written to, or is a link out of the folder.
     """
+    refuse_link_outside(folder, RECIPES)
     recipe = folder / RECIPES / f"{name}.toml"
     with output_errors(recipe):
         recipe.parent.mkdir(parents=True, exist_ok=True)

@@ -15,12 +15,12 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from agon.ablation.logged import run_logged
 from agon.runs.atomic import output_errors
 from agon.signals import PARENT_VARIABLE
 
@@ -29,7 +29,7 @@ _PRELOADED = ["agon.train.run", "agon.evaluation.request", "agon.ablation.worker
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process: `main(arguments)` of a module, and the file that takes what it prints."""
+    """One process: `main(arguments)` of a module, and the file that takes what it prints, without secrets."""
 
     name: str
     module: str
@@ -65,6 +65,8 @@ def start(job: Job) -> Process:
     """
     with output_errors(job.log):
         job.log.parent.mkdir(parents=True, exist_ok=True)
+        # A new file: a link of that name is not written through.
+        job.log.unlink(missing_ok=True)
         job.log.write_bytes(b"")
     return _start_fork(job) if can_fork() else _start_program(job)
 
@@ -123,7 +125,7 @@ def _start_program(job: Job) -> Process:
     with job.log.open("wb") as log:
         return _Program(
             subprocess.Popen(
-                [sys.executable, "-m", job.module, *job.arguments],
+                [sys.executable, "-m", "agon.ablation.logged", job.module, *job.arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -155,7 +157,7 @@ def _run_forked(module: str, arguments: tuple[str, ...], log: str) -> NoReturn:
     os.close(descriptor)
     # Whoever started the server is not this process's parent; `is_orphan` asks multiprocessing instead.
     os.environ.pop(PARENT_VARIABLE, None)
-    sys.exit(import_module(module).main(arguments))
+    sys.exit(run_logged(module, arguments))
 
 
 def _environment() -> dict[str, str]:

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from agon.config.names import did_you_mean
 from agon.config.tables import Count, Table
 from agon.errors import ConfigError
+from agon.secrecy import holds_secret
 
 Group = Literal["baseline", "exchange", "control", "normaliser", "length", "init"]
 
@@ -96,7 +97,7 @@ def require_folder_name(name: str, *, source: str) -> None:
     Raises:
         ConfigError: it cannot.
     """
-    if not _NAME.fullmatch(name) or name in _RESERVED:
+    if not _NAME.fullmatch(name) or name in _RESERVED or holds_secret(name):
         raise ConfigError(
             f"{source}: an arm is named {name!r}: use letters, digits and . _ + - (at most 61), but not {' or '.join(_RESERVED)}"
         )

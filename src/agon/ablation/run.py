@@ -11,10 +11,10 @@ from agon.ablation.cells import count_steps, is_finished, write_cell_recipe
 from agon.ablation.jobs import Failure, run_jobs
 from agon.ablation.launch import Job
 from agon.ablation.measure import check_labels, missing_evaluations, result_path, stamp_of_base, stamp_of_run
-from agon.ablation.plan import Plan, PlannedCell
+from agon.ablation.plan import CELLS, Plan, PlannedCell
 from agon.errors import ConfigError
 from agon.recipe import settings_from
-from agon.runs.atomic import output_errors
+from agon.runs.atomic import output_errors, refuse_link_outside
 from agon.runs.lock import RunLock
 from agon.runs.manifest import folder_kind, read_config
 from agon.runs.matrix import BASE, Matrix, read_matrix, write_matrix
@@ -76,6 +76,7 @@ def run_matrix(
     check_plan(plan, out)
     with output_errors(out):
         out.mkdir(parents=True, exist_ok=True)
+    refuse_link_outside(out, CELLS, plan.matrix.base)
     lock = RunLock(out)
     try:
         write_matrix(out, plan.matrix if before is None else merge_matrices(before, plan.matrix))

@@ -5,6 +5,7 @@ import pytest
 from agon.ablation import cells
 from agon.ablation.cells import Cell, CellError, count_steps, train_cells
 from agon.config import Settings
+from agon.errors import RunError
 from agon.recipe import load_recipe
 
 CELLS = [Cell(name, Settings()) for name in ("one", "two", "three")]
@@ -40,6 +41,15 @@ def test_a_cell_gets_its_settings_as_a_recipe(tmp_path):
     recipe = cells.write_cell_recipe(tmp_path, "one", settings)
     assert recipe == tmp_path / "recipes" / "one.toml"
     assert load_recipe(recipe) == settings
+
+
+def test_a_recipe_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "matrix" / "recipes").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RunError, match=r"recipes is a link to .*elsewhere, outside of the run folder"):
+        cells.write_cell_recipe(tmp_path / "matrix", "one", Settings())
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_a_run_that_has_not_begun_has_no_steps_and_is_not_finished(tmp_path):

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,50 @@ def test_every_job_runs_with_one_thread_and_its_output_is_kept(tmp_path, make_jo
     assert [count_steps(tmp_path / name) for name in ("one", "two", "three")] == [3, 3, 3]
     assert (tmp_path / "two.log").read_text() == "threads 1\n"
     assert {name for names in told for name in names} == {"one", "two", "three"}
+
+
+LEAKY = """
+import logging, os, sys, warnings
+
+def main(arguments):
+    logging.getLogger("library").addHandler(logging.StreamHandler())
+    secret = os.environ["WANDB_API_KEY"]
+    print("begin", secret)
+    print("half a line ", end="", flush=True)
+    sys.stderr.write(secret[:9]); sys.stderr.write(secret[9:] + "\\n")
+    logging.getLogger("library").warning("refused %s", secret)
+    warnings.warn("of " + secret)
+    raise RuntimeError("GET https://me:password1@host/x: {'Authorization': 'Bearer abcdefgh1234'}")
+"""
+
+
+def test_no_secret_that_a_job_prints_stays_in_its_log_nor_in_the_reason_of_its_failure(tmp_path, make_job, monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "0123456789abcdef")
+    (tmp_path / "modules" / "leaky.py").write_text(LEAKY)
+    (failure,) = run_jobs(
+        [replace(make_job("one", 1), module="leaky")], num_parallel=1, on_tick=_ignore, keep_going=True
+    )
+    log = (tmp_path / "one.log").read_text()
+    for secret in ("0123456789abcdef", "password1", "abcdefgh1234"):
+        assert secret not in log
+        assert secret not in str(failure)
+    for line in (
+        "begin [redacted]",
+        "half a line",
+        "refused [redacted]",
+        "of [redacted]",
+        "RuntimeError: GET https://",
+    ):
+        assert line in log
+    assert failure.exit_code == 1
+
+
+def test_a_log_that_is_a_link_is_replaced_and_not_written_through(tmp_path, make_job):
+    (tmp_path / "precious").write_text("stays")
+    (tmp_path / "one.log").symlink_to(tmp_path / "precious")
+    assert run_jobs([make_job("one", 1)], num_parallel=1, on_tick=_ignore, keep_going=True) == []
+    assert (tmp_path / "precious").read_text() == "stays"
+    assert (tmp_path / "one.log").read_text() == "threads 1\n"
 
 
 def test_no_more_jobs_run_at_once_than_asked_for(tmp_path, make_job):

@@ -32,6 +32,7 @@ def test_what_an_arm_sets_may_be_written_with_dots_or_as_tables():
         ({"arms": [{"name": "a", "group": "other"}]}, r"matrix\.arms\[0\]\.group is 'other'"),
         ({"arms": [{"name": "a"}, {"name": "a"}]}, r"names of matrix\.arms hold a twice"),
         ({"arms": [{"name": "../a"}]}, r"an arm is named '\.\./a'"),
+        ({"arms": [{"name": "hf_" + "a1B2" * 9}]}, r"an arm is named"),
         ({"arms": [{"name": "base"}]}, r"an arm is named 'base'"),
     ],
 )
