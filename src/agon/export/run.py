@@ -66,12 +66,14 @@ def _write_pieces(plan: Plan, folder: Path) -> list[Piece]:
         (folder / place).mkdir(exist_ok=True)
     merging = plan.merging
     if merging is None:
-        return [_write_adapter(plan, folder, name, places[name]) for name in names]
+        return [_write_adapter(plan, folder, name=name, place=place) for name, place in places.items()]
     expected = None if plan.wish.is_unchecked else expected_logits(plan.trained, merging.plans, merging.prompt)
-    return [_write_model(plan, merging, folder, name, places[name], expected=expected) for name in names]
+    return [
+        _write_model(plan, merging, folder, name=name, place=place, expected=expected) for name, place in places.items()
+    ]
 
 
-def _write_adapter(plan: Plan, folder: Path, name: str, place: str) -> Piece:
+def _write_adapter(plan: Plan, folder: Path, *, name: str, place: str) -> Piece:
     trained = plan.trained
     write_adapter(
         folder / place,
@@ -87,7 +89,7 @@ def _write_adapter(plan: Plan, folder: Path, name: str, place: str) -> Piece:
 
 
 def _write_model(
-    plan: Plan, merging: Merging, folder: Path, name: str, place: str, *, expected: Expected | None
+    plan: Plan, merging: Merging, folder: Path, *, name: str, place: str, expected: Expected | None
 ) -> Piece:
     wish, target = plan.wish, folder / place
     model = target if wish.merge else target / ".model"
@@ -120,11 +122,11 @@ def _write_card(
     plan: Plan, target: Path, *, name: str | None, lines: Sequence[str] = (), file: str | None = None
 ) -> None:
     card = Card(
-        plan.trained,
-        plan.named,
-        plan.wish.kind,
-        name,
-        plan.prompts,
+        trained=plan.trained,
+        base=plan.named,
+        kind=plan.wish.kind,
+        name=name,
+        prompts=plan.prompts,
         licence=None if plan.base is None else licence_of(plan.base.path),
         lines=lines,
         file=file,
