@@ -1,14 +1,9 @@
 from __future__ import annotations
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM
-from transformers.models.llama import LlamaConfig
 
-from agon.config import AdapterSettings, AlarmSettings
+from agon.config import AlarmSettings
 from agon.evaluation.policies import divergences
-from agon.model.base import BaseIdentity, wrap_model
-from agon.model.pair import AdapterPair
 from agon.records import Attempt, Match, Problem, Prompt, Request, Verdict
 from agon.rollout.torch_engine import TorchEngine
 from agon.train.drift import DriftWatch, kl_to_base
@@ -17,33 +12,9 @@ PROBLEM = Problem(id="p", question="q", gold="2", task="t", verifier="exact")
 
 
 @pytest.fixture(scope="module")
-def pair():
+def pair(make_tiny_pair):
     """A is zero and so the base itself, B is far from it."""
-    config = LlamaConfig(
-        vocab_size=24,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=128,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=1,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    pair = AdapterPair.create(
-        wrap_model(model, None, identity=BaseIdentity("tiny", "tiny")),
-        AdapterSettings(rank=4, init="standard"),
-        seed=0,
-    )
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for site in pair.sites:
-            site.up("B").copy_(0.1 * torch.randn(site.up("B").shape, generator=generator))
-    return pair
+    return make_tiny_pair(vocab_size=24, scales={"B": 0.1})
 
 
 def _attempts(pair, adapter, *, temperature, count=32):

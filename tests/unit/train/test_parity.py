@@ -4,16 +4,11 @@ import math
 from dataclasses import replace
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM
-from transformers.models.llama import LlamaConfig
 
-from agon.config import AdapterSettings, TrainSettings
+from agon.config import TrainSettings
 from agon.errors import EngineError
 from agon.learner.packing import Sample
 from agon.learner.runner import Runner
-from agon.model.base import BaseIdentity, wrap_model
-from agon.model.pair import AdapterPair
 from agon.records import Request
 from agon.rollout.torch_engine import TorchEngine
 from agon.train.parity import Parity
@@ -22,33 +17,8 @@ CAPS = (4, 16, 64)
 
 
 @pytest.fixture(scope="module")
-def pair():
-    config = LlamaConfig(
-        vocab_size=40,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=128,
-        initializer_range=0.3,
-        bos_token_id=None,
-        eos_token_id=1,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    pair = AdapterPair.create(
-        wrap_model(model, None, identity=BaseIdentity("tiny", "tiny")),
-        AdapterSettings(rank=4, init="standard"),
-        seed=0,
-    )
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for name in pair.names:
-            for site in pair.sites:
-                site.up(name).copy_(0.2 * torch.randn(site.up(name).shape, generator=generator))
-    return pair
+def pair(make_tiny_pair):
+    return make_tiny_pair(vocab_size=40, scales={"A": 0.2, "B": 0.2})
 
 
 def _samples(pair, *, adapter="A", temperature=1.0, count=60):
