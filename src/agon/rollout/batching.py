@@ -45,7 +45,7 @@ class Queue:
         return len(self._requests[index].prompt_ids)
 
 
-def decode(decoder: Decoder, rows: Rows, requests: Sequence[Request], max_rows: int) -> Iterator[Ended]:
+def decode(decoder: Decoder, rows: Rows, requests: Sequence[Request], *, max_rows: int) -> Iterator[Ended]:
     """Sample every request to its end and yield each as it ends; `Ended.key` counts `requests`."""
     queue = Queue(requests, max_bundle=max(1, max_rows // _JOIN_SHARE))
     while queue or len(rows):

@@ -74,7 +74,7 @@ class TorchEngine:
             with replaced(parts.lean):
                 rows = parts.rows(call, room=max_rows, longest=max(request.max_tokens for request in requests))
                 decoder = parts.decoder(call, room=max_rows, longest_prompt=longest_prompt)
-                yield from decode(decoder, rows, requests, max_rows)
+                yield from decode(decoder, rows, requests, max_rows=max_rows)
         except torch.OutOfMemoryError:
             raise EngineError(
                 f"out of memory while decoding {max_rows} rows with prompts of up to {longest_prompt} tokens: lower "

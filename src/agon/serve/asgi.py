@@ -29,7 +29,7 @@ def to_bytes(tree: Any) -> bytes:
     return json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
-async def send_json(send: Send, status: int, tree: Any, headers: Iterable[Header] = ()) -> None:
+async def send_json(send: Send, status: int, tree: Any, *, headers: Iterable[Header] = ()) -> None:
     """Answer a request with JSON."""
     content = to_bytes(tree)
     own = [

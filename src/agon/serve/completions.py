@@ -49,7 +49,7 @@ class CompletionTelling:
             if self._texts is not None:
                 texts = self._texts[number].all_of(completion.token_ids, completion.text)
                 logprobs = completion_logprobs(texts, completion.logprobs, offset=0)
-            choices.append(_choice(number, completion.text, completion.stop_reason, logprobs))
+            choices.append(_choice(number, completion.text, finish_reason=completion.stop_reason, logprobs=logprobs))
         told = [tally.details(number) for number in range(len(choices))]
         return {**self._head(), "choices": choices, "usage": tally.usage(), "agon": told}
 
@@ -99,14 +99,15 @@ class CompletionTelling:
         logprobs: Mapping[str, Any] | None = None,
         told: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
+        choice = _choice(number, text, finish_reason=finish_reason, logprobs=logprobs)
         usage = {"usage": None} if self._order.wants_usage else {}
         ours = {} if told is None else {"agon": {"choice": number, **told}}
-        return {**self._head(), "choices": [_choice(number, text, finish_reason, logprobs)], **usage, **ours}
+        return {**self._head(), "choices": [choice], **usage, **ours}
 
     def _head(self) -> dict[str, Any]:
         order = self._order
         return {"id": order.id, "object": "text_completion", "created": order.created, "model": order.model}
 
 
-def _choice(number: int, text: str, finish_reason: str | None, logprobs: Mapping[str, Any] | None) -> dict[str, Any]:
+def _choice(number: int, text: str, *, finish_reason: str | None, logprobs: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"index": number, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}

@@ -159,7 +159,7 @@ class EngineBackend:
             now = time.perf_counter()
             pause_s = self._pause_for_each_s * sum(sampled.is_told for sampled in self._sampled.values())
             for progress in told:
-                self._read(progress, now, news, pause_s)
+                self._read(progress, news, now=now, pause_s=pause_s)
             if news:
                 self._loop.call_soon_threadsafe(self._deliver, news)
                 news = []
@@ -184,7 +184,7 @@ class EngineBackend:
                 except EngineError as error:
                     news.append(_News(sampled, error))
 
-    def _read(self, progress: Progress, now: float, news: list[_News], pause_s: float) -> None:
+    def _read(self, progress: Progress, news: list[_News], *, now: float, pause_s: float) -> None:
         sampled = self._sampled.get(progress.key)
         if sampled is None:
             return

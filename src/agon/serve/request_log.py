@@ -82,7 +82,7 @@ class RequestLog:
             # An endpoint's own words may quote what a client sent; the engine's do not.
             LOGGER.error("%s", told)
         if entry.status == 0:
-            await send_json(send, told.status, told.to_json(), told.headers)
+            await send_json(send, told.status, told.to_json(), headers=told.headers)
 
     def _note(self, scope: Scope, entry: LogEntry) -> None:
         status = CLIENT_LEFT if entry.code == "client_left" or entry.status == 0 else entry.status

@@ -74,7 +74,7 @@ class ScriptedBackend:
             for number, part in enumerate(parts, 1):
                 # Against the clock: timers are late by up to a millisecond, and many pieces would add that up.
                 await self._wait(started + seconds * number / len(parts) - time.perf_counter())
-                piece = self._piece(turn, text, part, started, is_last=number == len(parts))
+                piece = self._piece(turn, text, part, started=started, is_last=number == len(parts))
                 has_ended, text = piece.ended is not None, text + piece.text
                 yield piece
                 if has_ended:
@@ -110,7 +110,7 @@ class ScriptedBackend:
         size = max(1, -(-len(said) // self._num_pieces) if job.wants_text else len(said))
         return [said[i : i + size] for i in range(0, len(said), size)] or [""]
 
-    def _piece(self, turn: Turn, before: str, part: str | Exception, started: float, *, is_last: bool) -> Piece:
+    def _piece(self, turn: Turn, before: str, part: str | Exception, *, started: float, is_last: bool) -> Piece:
         if isinstance(part, Exception):
             raise part
         room = turn.request.max_tokens - len(before)

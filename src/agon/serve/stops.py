@@ -32,7 +32,7 @@ async def until_stop(pieces: AsyncGenerator[Piece], stops: Sequence[str], turn: 
         kept.append(passed)
         ended = piece.ended
         if strings.has_stopped:
-            own = ended or _interrupted(turn, num_sampled, "".join(received), time.perf_counter() - started)
+            own = ended or _interrupted(turn, num_sampled, "".join(received), seconds=time.perf_counter() - started)
             left = _joined(kept)
             completion = replace(
                 own.completion, token_ids=left.token_ids, logprobs=left.logprobs, text=left.text, stop_reason="stop"
@@ -149,7 +149,7 @@ def _joined(pieces: Sequence[Piece]) -> Piece:
     )
 
 
-def _interrupted(turn: Turn, num_sampled: int, text: str, seconds: float) -> EndedStage:
+def _interrupted(turn: Turn, num_sampled: int, text: str, *, seconds: float) -> EndedStage:
     """A turn that will not come to its own end. Nobody has told the adapter's version: it is 0."""
     return EndedStage(
         Completion((), (), "", "stop", turn.request.adapter, adapter_version=0),

@@ -168,7 +168,7 @@ def _train(
     if tracker is not None:
         stack.callback(tracker.close)
     stop = stack.enter_context(StopRequest())
-    bell = _bell(settings, run, ready, watcher)
+    bell = _bell(settings, run, ready, say=watcher.say)
     try:
         trained = train(
             ready.session,
@@ -191,12 +191,12 @@ def _train(
     return trained
 
 
-def _bell(settings: Settings, run: RunFolder, ready: _Ready, watcher: Watcher) -> Bell:
+def _bell(settings: Settings, run: RunFolder, ready: _Ready, *, say: Callable[[str], None]) -> Bell:
     own, drift = settings.alarms, None
     if own.kl_explosion != "off":
         drift = DriftWatch(pair_of(ready.session), own, temperature=settings.rollout.temperature)
     method = method_named(settings.train.method)
-    bell = Bell(own, run, method, say=watcher.say, seed=settings.train.seed, drift=drift)
+    bell = Bell(own, run, method, say=say, seed=settings.train.seed, drift=drift)
     bell.remember(read_lines(run.path / "metrics.jsonl"))
     return bell
 
