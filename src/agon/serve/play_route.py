@@ -113,6 +113,7 @@ class PlayRoute:
         service.require_alive()
         tree = await read_json(scope, receive, max_bytes=service.limits.max_body_bytes)
         order = await self._wire.order(tree, service)
+        _require_streamable(scope, order)
         entry.model = order.model
         telling, tally = self._wire.telling(order, service), Tally(order)
         try:
@@ -169,3 +170,13 @@ class PlayRoute:
             raise
         finally:
             del service.connections[connection]
+
+
+def _require_streamable(scope: Scope, order: Order) -> None:
+    """Refuse what cannot be framed: uvicorn sends an answer of unknown length in chunks, which HTTP/1.0 takes for its text."""
+    if order.job.wants_text and scope["http_version"] == "1.0":
+        raise RequestError(
+            "stream is true, but the request came by HTTP/1.0, which knows no streams: ask by HTTP/1.1 (nginx: "
+            "proxy_http_version 1.1), or for the whole answer",
+            param="stream",
+        )

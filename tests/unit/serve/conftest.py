@@ -170,7 +170,19 @@ class Client:
     def __init__(self, app):
         self.app = app
 
-    async def send(self, method, path, body=b"", *, headers=(), leaves=None, query=b"", peer="127.0.0.1", on_body=None):
+    async def send(
+        self,
+        method,
+        path,
+        body=b"",
+        *,
+        headers=(),
+        leaves=None,
+        query=b"",
+        peer="127.0.0.1",
+        on_body=None,
+        version="1.1",
+    ):
         """Send a request and return what came back. `leaves` is a coroutine function: when it returns, the client has left."""
         chunks = [body] if isinstance(body, bytes) else list(body)
         waiting, parts, told, has_ended = deque(chunks), [], {}, asyncio.Event()
@@ -198,7 +210,7 @@ class Client:
         scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
+            "http_version": version,
             "method": method,
             "scheme": "http",
             "path": path,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 import uuid
@@ -259,6 +260,20 @@ def test_what_runs_beyond_the_grace_is_given_up_and_told_so(make_service, client
     assert streamed.events[-1]["error"]["code"] == "shutting_down"
     assert service.backend.num_open == 0
     assert b'agon_cancelled_total{reason="shutdown"} 2.0' in service.metrics.page()
+
+
+def test_a_stream_by_http_1_0_is_refused_and_a_whole_answer_is_not(make_service, client_of):
+    async def main(stream):
+        body = json.dumps({"messages": [{"role": "user", "content": "1+1"}], "stream": stream}).encode()
+        headers = [(b"content-type", b"application/json")]
+        return await client_of(make_service()).send(
+            "POST", "/v1/chat/completions", body, headers=headers, version="1.0"
+        )
+
+    assert asyncio.run(main(stream=False)).status == 200
+    told = asyncio.run(main(stream=True))
+    assert (told.status, told.error["param"]) == (400, "stream")
+    assert "HTTP/1.1" in told.error["message"]
 
 
 def test_a_silent_stream_is_kept_alive_by_comments(make_service, client_of):
