@@ -1,7 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -43,3 +48,44 @@ def trained(agon, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "agon"
     assert agon("train", "quickstart-agon", "--out", out, *SMALL) == 0
     return out
+
+
+class Serving(NamedTuple):
+    """A server that takes requests: its process, its address, and the file of its log."""
+
+    process: subprocess.Popen[str]
+    url: str
+    log: Path
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory) -> Callable[..., AbstractContextManager[Serving]]:
+    """Return a function (words of `agon serve`, environment) that serves on a free port of this machine while its block runs."""
+
+    @contextmanager
+    def serve(*words: str | Path, env: dict[str, str] | None = None) -> Generator[Serving]:
+        log = tmp_path_factory.mktemp("served") / "log"
+        with log.open("w") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "agon.cli.main", "serve", *map(str, words), "--port", "0"],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+            )
+        try:
+            line = process.stdout.readline()
+            assert " at http://127.0.0.1:" in line, log.read_text()
+            yield Serving(process, line.split(" at ")[1].split()[0], log)
+        finally:
+            process.kill()
+            process.communicate()
+
+    return serve
+
+
+@pytest.fixture(scope="session")
+def served(serving, trained) -> Generator[str]:
+    """The address of a served pair whose second adapter drafts."""
+    with serving(trained, "--direction", "b-a") as server:
+        yield server.url

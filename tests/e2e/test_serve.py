@@ -1,35 +1,12 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-from contextlib import contextmanager
+import socket
 
 import httpx
-import pytest
 
 PROBLEM = "12 7 5 = 24"
-
-
-@contextmanager
-def serving(*words, env=None):
-    """Start `agon serve` on a free port; give the process and its address."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "agon.cli.main", "serve", *map(str, words), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
-    )
-    try:
-        line = process.stdout.readline()
-        assert " at http://127.0.0.1:" in line, process.stderr.read()
-        yield process, line.split(" at ")[1].split()[0]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def chat(url, **fields):
@@ -37,12 +14,6 @@ def chat(url, **fields):
     answer = httpx.post(f"{url}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer
-
-
-@pytest.fixture(scope="module")
-def served(trained):
-    with serving(trained, "--direction", "b-a") as (_, url):
-        yield url
 
 
 def test_a_served_pair_answers_as_solve_does(served, trained, agon, capsys):
@@ -105,14 +76,41 @@ def test_the_arena_offers_the_runs_problems(served):
     assert len(page["problems"]) == 2
 
 
-def test_a_signal_ends_a_served_run_and_a_key_guards_it(trained):
-    with serving(trained, env={"AGON_API_KEY": "secret-key"}) as (process, url):
+def test_a_stream_that_runs_at_the_signal_is_finished_and_the_key_is_nowhere(serving, trained):
+    key = {"authorization": "Bearer secret-key"}
+    with serving(trained, env={"AGON_API_KEY": "secret-key"}) as (process, url, log):
         assert httpx.get(f"{url}/health").json() == {"status": "ok"}
-        assert httpx.get(f"{url}/v1/models").status_code == 401
-        listed = httpx.get(f"{url}/v1/models", headers={"authorization": "Bearer secret-key"}).json()["data"]
+        for path in ("/", "/v1/models", "/metrics", "/arena/problems", "/arena/static/main.js", "/none"):
+            assert httpx.get(f"{url}{path}").status_code == 401, path
+        assert httpx.get(url, auth=("anybody", "secret-key")).text.startswith("<!doctype html>")
+        listed = httpx.get(f"{url}/v1/models", headers=key).json()["data"]
         assert [model["id"] for model in listed] == ["cascade", "cascade-b-a", "drafter", "challenger", "base"]
-        process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=30)
-        assert process.returncode == 0
-        assert "secret-key" not in log
-        assert "direction a-b" in log
+        body = {"model": "base", "prompt": "12", "n": 8, "max_tokens": 240, "temperature": 2, "seed": 3, "stream": True}
+        with httpx.stream("POST", f"{url}/v1/completions", json=body, headers=key, timeout=60) as answer:
+            events = (line for line in answer.iter_lines() if line)
+            first = json.loads(next(events)[6:])
+            process.send_signal(signal.SIGTERM)
+            rest = list(events)
+        assert first["choices"][0]["finish_reason"] is None
+        assert rest.pop() == "data: [DONE]"
+        reasons = [json.loads(line[6:])["choices"][0]["finish_reason"] for line in rest]
+        assert len([reason for reason in reasons if reason]) == 8
+        assert process.wait(30) == 0
+        told = log.read_text() + process.stdout.read() + " ".join(map(str, process.args))
+    assert "direction a-b" in told
+    assert "POST /v1/completions 200" in told
+    assert "secret-key" not in told
+
+
+def test_a_port_that_is_taken_and_a_run_that_is_not_there_are_told_in_one_line(agon, trained, tmp_path, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        assert agon("serve", trained, "--port", str(port)) == 2
+    assert capsys.readouterr().err == (
+        f"agon: port {port} of 127.0.0.1 is taken: give another --port, or --port 0 for a free one\n"
+    )
+    assert agon("serve", tmp_path / "none") != 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "none" in line
+    assert agon("serve") == 2
+    assert "nothing to serve was named" in capsys.readouterr().err
