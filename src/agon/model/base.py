@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedConfig
 from transformers.utils import logging as transformers_logging
 
 from agon.config import ModelSettings
 from agon.errors import ConfigError, ModelError
-from agon.model.locate import find_model_folder
+from agon.model.locate import INDEX_FILE, WEIGHTS_FILE, find_model_folder
 from agon.model.memory import keep_freed_memory
 
 # Turn ends that some tokenizers know and no configuration names.
@@ -166,17 +165,31 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
 def load_config(folder: Path, settings: ModelSettings) -> Any:
     """Read the configuration of a model folder, whole where the model is a composite one.
 
+    The kernels that it asks for are left out, as sampling defaults are: they may be packages that are not here, or code of the Hub's.
+
     Raises:
         ModelError: it cannot be used, or needs Python code that it brings and that may not run.
     """
     try:
         config = AutoConfig.from_pretrained(folder, trust_remote_code=settings.trust_remote_code)
-    except (ValueError, KeyError, OSError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the library makes of a file that may hold anything
         if "trust_remote_code" in str(error):
             raise ModelError(
                 f"{settings.base} brings its own Python code: set model.trust_remote_code=true if you trust it"
             ) from None
         raise ModelError(f"{settings.base}: its config.json cannot be used ({_first_line(error)})") from None
+    weights = getattr(config.get_text_config(), "transformers_weights", None)
+    if weights not in (None, WEIGHTS_FILE, INDEX_FILE):
+        raise ModelError(
+            f"{settings.base}: its config.json names other weights (transformers_weights: {weights!r}) than {WEIGHTS_FILE} or "
+            f"{INDEX_FILE}: give a folder whose weights have these names"
+        )
+    # A model without a text part may carry a table of that name all the same.
+    parts: list[Any] = [part for part in (config, config.get_text_config()) if isinstance(part, PreTrainedConfig)]
+    for part in parts:
+        part._attn_implementation = None
     return config
 
 
@@ -196,7 +209,9 @@ def _load_weights(folder: Path, config: Any, settings: ModelSettings, dtype: tor
             trust_remote_code=settings.trust_remote_code,
             output_loading_info=True,
         )
-    except (SafetensorError, ValueError, KeyError, OSError, RuntimeError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # as above
         raise ModelError(
             f"{settings.base}: its weights cannot be loaded ({_first_line(error)}): get the model again, or give another"
         ) from None
@@ -236,7 +251,7 @@ def generation_stop_ids(folder: Path) -> tuple[int, ...]:
         return ()
     try:
         return _ids(json.loads(path.read_text(encoding="utf-8")).get("eos_token_id"))
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ModelError(f"{path} is not valid JSON ({_first_line(error)})") from None
 
 

@@ -101,7 +101,7 @@ def read_state(folder: Path) -> dict[str, Any]:
         state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         version = state["format"]
         state["progress"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"{path} is missing or damaged ({error}): resume from an earlier checkpoint") from None
     if version != _FORMAT:
         raise RunError(f"{path} has format {version}, this agon reads {_FORMAT}: resume with the agon that wrote it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from huggingface_hub.errors import (
 
 from agon.errors import ModelError
 
+WEIGHTS_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
 _WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.py", "LICENSE*", "NOTICE*", "README.md"]
 
 
@@ -36,6 +39,35 @@ def find_model_folder(base: str, revision: str | None = None, *, local_only: boo
     if base.startswith(("/", ".", "~")) or base.count("/") > 1:
         raise ModelError(f"model.base {base!r} does not exist: give an existing model folder, a Hub name or quickstart")
     return _checked(_fetch(base, revision, local_only), base)
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the files of weights that transformers reads, in its order: others may lie beside them, with the same weights under other
+    names.
+
+    An index may name any file, a pickled one or one of another folder among them, and transformers would read it: only safetensors files of
+    the folder itself are taken.
+
+    Raises:
+        ModelError: there are none, or the index is damaged or names something else.
+    """
+    if (folder / WEIGHTS_FILE).is_file():
+        return [folder / WEIGHTS_FILE]
+    index = folder / INDEX_FILE
+    if not index.is_file():
+        raise ModelError(f"{folder} has neither {WEIGHTS_FILE} nor {INDEX_FILE}: get the model again, or give another")
+    try:
+        named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        names = sorted(str(name) for name in named)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ModelError(f"{index} cannot be used ({error}): get the model again") from None
+    for name in names:
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise ModelError(
+                f"{index} names {name!r}, which is no safetensors file of its folder (pickled weights are not read): convert the model, or give "
+                "another"
+            )
+    return [folder / name for name in names]
 
 
 def _embedded_folder() -> Path:
@@ -79,4 +111,9 @@ def _checked(folder: Path, base: str) -> Path:
         raise ModelError(
             f"model.base {base!r} has no *.safetensors file (pickled weights are not read): convert it, or give another"
         )
+    if (folder / "adapter_config.json").is_file():
+        raise ModelError(
+            f"model.base {base!r} holds an adapter beside the model (adapter_config.json), which would be loaded with it: give a folder without"
+        )
+    weight_files(folder)
     return folder

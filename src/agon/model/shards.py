@@ -17,9 +17,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from agon.errors import ModelError
+from agon.model.locate import INDEX_FILE, WEIGHTS_FILE, weight_files
 
-WEIGHTS_FILE = "model.safetensors"
-INDEX_FILE = "model.safetensors.index.json"
 MAX_SHARD_BYTES = 5_000_000_000
 
 DTYPES: Mapping[str, torch.dtype] = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -62,7 +61,7 @@ class StoredModel:
         self.folder = folder
         self.entries: dict[str, Entry] = {}
         self._files: dict[str, Any] = {}
-        for path in _weight_files(folder):
+        for path in weight_files(folder):
             try:
                 file = safe_open(path, framework="pt")
                 found = [_entry(file, name, path) for name in file.keys()]  # noqa: SIM118 - a handle, not a dict
@@ -122,20 +121,6 @@ def split(entries: Sequence[Entry], max_bytes: int) -> list[list[Entry]]:
         shards[-1].append(entry)
         size += entry.num_bytes
     return shards
-
-
-def _weight_files(folder: Path) -> list[Path]:
-    """Return the files that transformers reads, in its order: others may lie beside them, with the same weights under other names."""
-    if (folder / WEIGHTS_FILE).is_file():
-        return [folder / WEIGHTS_FILE]
-    index = folder / INDEX_FILE
-    if not index.is_file():
-        raise ModelError(f"{folder} has neither {WEIGHTS_FILE} nor {INDEX_FILE}: get the model again, or give another")
-    try:
-        names: set[str] = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise ModelError(f"{index} cannot be used ({error}): get the model again") from None
-    return [folder / name for name in sorted(names)]
 
 
 def _entry(file: Any, name: str, path: Path) -> Entry:

@@ -23,6 +23,7 @@ from agon.model.base import BaseIdentity
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 CONFIG_FILE = "adapter_config.json"
+_MOST_DIGITS = 16
 
 # Variants of LoRA that compute something else than W0 + s·B·A with s = alpha / rank.
 _UNSUPPORTED = (
@@ -100,7 +101,9 @@ def read_adapter(folder: Path, identity: BaseIdentity) -> StoredAdapter:
     config = _read_config(folder)
     path = folder / WEIGHTS_FILE
     if not path.is_file():
-        raise ModelError(f"{folder} has no {WEIGHTS_FILE}: give a PEFT adapter folder with safetensors weights")
+        raise ModelError(
+            f"{folder} has no {WEIGHTS_FILE} (pickled weights are not read): give a PEFT adapter folder with safetensors weights"
+        )
     try:
         with safe_open(path, framework="pt") as file:
             metadata: dict[str, str] = file.metadata() or {}
@@ -108,7 +111,10 @@ def read_adapter(folder: Path, identity: BaseIdentity) -> StoredAdapter:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - a handle, not a dict
     except (SafetensorError, OSError) as error:
         raise ModelError(f"{path} is damaged ({error}): use another checkpoint") from None
-    return StoredAdapter(config=config, tensors=tensors, version=int(metadata.get("agon_version", "0")))
+    version = metadata.get("agon_version", "0")
+    if not (version.isascii() and version.isdigit() and len(version) < _MOST_DIGITS):
+        raise ModelError(f"{path} says it has taken {version[:20]!r} optimiser steps: use another checkpoint")
+    return StoredAdapter(config=config, tensors=tensors, version=int(version))
 
 
 def check_keys(own: Mapping[str, Tensor], stored: Mapping[str, Tensor], folder: Path) -> None:
@@ -137,8 +143,9 @@ def _read_config(folder: Path) -> LoraConfig:
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if raw.get("peft_type") != "LORA":
             raise ModelError(f"{folder} is a {raw.get('peft_type')} adapter: agon uses LORA adapters only")
-        config = cast(LoraConfig, LoraConfig.from_peft_type(**raw))
-    except (ValueError, TypeError, AttributeError) as error:
+        # The weights are in the file: none of the ways to draw them anew, some of which read further files, is wanted.
+        config = cast(LoraConfig, LoraConfig.from_peft_type(**{**raw, "init_lora_weights": True}))
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ModelError(f"{path} cannot be used ({error}): save the adapter again with PEFT") from None
     used = [key for key in _UNSUPPORTED if getattr(config, key, None)]
     if used:

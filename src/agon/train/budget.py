@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoModelForCausalLM
 
 from agon.config import Settings
 from agon.methods.registry import method_named
 from agon.methods.settle import settled
+from agon.model.base import load_config
 from agon.model.locate import find_model_folder
 
 _BYTES = {"float32": 4, "bfloat16": 2}
@@ -59,13 +60,11 @@ def plan_budget(settings: Settings) -> Budget:
     per_problem = method.matches_per_problem(own.group_size) * lineup.num_rollouts
     per_match = rollout.max_draft_tokens * len(lineup.drafters) + rollout.max_challenge_tokens * lineup.has_challenge
     tokens = method.matches_per_problem(own.group_size) * per_match * own.problems_per_step * own.steps
-    config = AutoConfig.from_pretrained(
-        find_model_folder(settings.model.base, settings.model.revision),
-        trust_remote_code=settings.model.trust_remote_code,
-    ).get_text_config()
+    folder = find_model_folder(settings.model.base, settings.model.revision)
+    config = load_config(folder, settings.model).get_text_config()
     width = _BYTES.get(settings.model.dtype, 2 if torch.cuda.is_available() else 4)
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config)
+        model = AutoModelForCausalLM.from_config(config, trust_remote_code=settings.model.trust_remote_code)
     adapter = _adapter_parameters(model, settings)
     base = sum(parameter.numel() for parameter in model.parameters())
     layers, hidden = config.num_hidden_layers, config.hidden_size

@@ -68,7 +68,6 @@ def test_files_that_loading_needs_are_copied_and_no_others(make_base, target):
             "merges.txt",
             "README.md",
             "model.safetensors.index.json",
-            "adapter_config.json",
         ),
         *("optimizer.pt", "training_args.bin", ".env", "agon_export.json", "notes.log"),
     ):

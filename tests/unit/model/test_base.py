@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -163,6 +164,104 @@ def test_remote_code_is_not_run_unasked(folder):
     (folder / "code.py").write_text("raise SystemExit('remote code ran')")
     with pytest.raises(ModelError, match=r"set model.trust_remote_code=true if you trust it"):
         load(folder)
+
+
+class Pwned:
+    """Pickled: makes a file when it is read."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return (Path.touch, (self.place,))
+
+
+def point_to(folder, name):
+    """Let an index name one file for every weight, and nothing else be there that would be read."""
+    (folder / "model.safetensors").rename(folder / "other.safetensors")
+    keys = load_file(folder / "other.safetensors")
+    index = {"metadata": {}, "weight_map": dict.fromkeys(keys, name)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+@pytest.mark.parametrize("is_evil", [False, True])
+def test_an_index_that_names_pickled_weights_is_refused(folder, tmp_path, is_evil):
+    weights = Pwned(tmp_path / "pwned") if is_evil else load_file(folder / "model.safetensors")
+    point_to(folder, "pytorch_model.bin")
+    torch.save(weights, folder / "pytorch_model.bin")
+    with pytest.raises(
+        ModelError, match=r"names 'pytorch_model.bin', which is no safetensors file .*pickled weights are"
+    ):
+        load(folder)
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.parametrize("name", ["../other.safetensors", "/tmp/x.safetensors", "sub/x.safetensors", "..", "x.bin", ""])
+def test_an_index_that_leads_out_of_the_folder_or_to_no_weights_is_refused(folder, name):
+    point_to(folder, name)
+    with pytest.raises(ModelError, match="which is no safetensors file of its folder"):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"weight_map": []}', "[" * 100_000, '{"weight_map": {"a": {}}}'])
+def test_a_damaged_index_is_one_line(folder, content):
+    point_to(folder, "x.safetensors")
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(ModelError, match=r"index\.json (cannot be used|names)") as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_that_the_configuration_names_by_another_name_are_refused(folder, tmp_path):
+    torch.save(Pwned(tmp_path / "pwned"), folder / "adapter_model.bin")
+    change_config(folder, transformers_weights="adapter_model.bin")
+    with pytest.raises(ModelError, match=r"names other weights \(transformers_weights: 'adapter_model.bin'\)"):
+        load(folder)
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_a_base_with_an_adapter_in_its_folder_is_refused_and_not_quietly_another_model(folder):
+    adapter = {
+        "peft_type": "LORA",
+        "base_model_name_or_path": "x",
+        "r": 1,
+        "lora_alpha": 1,
+        "target_modules": ["q_proj"],
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(adapter))
+    with pytest.raises(ModelError, match=r"holds an adapter beside the model .*: give a folder without"):
+        load(folder)
+
+
+@pytest.mark.parametrize("kernels", ["flash_attention_2", "kernels-community/flash-attn2", "someone/kernels"])
+def test_the_kernels_that_a_configuration_asks_for_are_left_out(folder, kernels):
+    expected = load(folder).model.config._attn_implementation
+    change_config(folder, attn_implementation=kernels, _attn_implementation=kernels)
+    assert load(folder).model.config._attn_implementation == expected
+
+
+@pytest.mark.parametrize(
+    "changes", [{"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}}, {"hidden_size": "x"}]
+)
+def test_a_configuration_that_the_library_cannot_serve_is_one_line(folder, changes):
+    change_config(folder, **changes)
+    with pytest.raises(
+        ModelError, match=r"model: its (weights cannot be loaded|config\.json cannot be used)"
+    ) as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", "generation_config.json", "tokenizer_config.json"])
+def test_a_file_that_is_nested_without_end_is_one_line(folder, name):
+    (folder / name).write_text("[" * 100_000)
+    with pytest.raises(ModelError, match="recursion"):
+        load(folder)
+
+
+def change_config(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
 def test_a_composite_model_is_loaded_for_its_text_part(tmp_path, tokenizer, gemma4_config):

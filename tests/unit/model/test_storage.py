@@ -11,6 +11,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from agon.errors import ModelError
+from agon.model.storage import read_adapter
 
 
 def test_a_saved_adapter_loads_in_peft_alone_and_says_the_same(make_base, make_pair, randomise, logits, tmp_path):
@@ -107,13 +108,37 @@ def test_missing_and_damaged_files_are_named(make_pair, tmp_path):
     weights.write_bytes(whole[:-100])
     with pytest.raises(ModelError, match=r"is damaged .*use another checkpoint"):
         pair.load("A", tmp_path)
-    weights.unlink()
-    with pytest.raises(ModelError, match=r"has no adapter_model\.safetensors"):
+    weights.rename(tmp_path / "adapter_model.bin")
+    with pytest.raises(ModelError, match=r"has no adapter_model\.safetensors \(pickled weights are not read\)"):
         pair.load("A", tmp_path)
     weights.write_bytes(whole)
     (tmp_path / "adapter_config.json").write_text("{")
     with pytest.raises(ModelError, match=r"adapter_config\.json cannot be used"):
         pair.load("A", tmp_path)
+    (tmp_path / "adapter_config.json").write_text("[" * 100_000)
+    with pytest.raises(ModelError, match=r"adapter_config\.json cannot be used"):
+        pair.load("A", tmp_path)
+
+
+@pytest.mark.parametrize("version", ["", "-1", "1e3", "9" * 5000, "①"])
+def test_an_adapter_that_counts_no_steps_is_refused(make_pair, tmp_path, version):
+    pair = make_pair()
+    pair.save("A", tmp_path)
+    path = tmp_path / "adapter_model.safetensors"
+    with safe_open(path, framework="pt") as file:
+        metadata = {**file.metadata(), "agon_version": version}
+    save_file(load_file(path), path, metadata=metadata)
+    with pytest.raises(ModelError, match=r"says it has taken .* optimiser steps"):
+        pair.load("A", tmp_path)
+
+
+def test_an_adapter_that_would_draw_its_weights_by_another_files_numbers_is_read_from_its_own(make_pair, tmp_path):
+    pair = make_pair()
+    pair.save("A", tmp_path)
+    config_path = tmp_path / "adapter_config.json"
+    raw = {**json.loads(config_path.read_text()), "init_lora_weights": "eva"}
+    config_path.write_text(json.dumps(raw))
+    assert read_adapter(tmp_path, pair.base.identity).config.init_lora_weights is True
 
 
 def test_an_adapter_saved_by_peft_is_taken_for_the_base_it_names(make_base, make_pair, randomise, tmp_path):
