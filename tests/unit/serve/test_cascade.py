@@ -261,8 +261,8 @@ def test_a_client_that_leaves_ends_everything_at_once(make_job, check, role):
                     pass
 
         task = asyncio.create_task(take())
-        await asyncio.sleep(0.03)
-        assert backend.num_open == 3
+        while backend.num_open < 3:
+            await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.wait([task])
         assert backend.num_open == 0
@@ -279,8 +279,8 @@ def test_closing_between_two_events_ends_everything_at_once(make_job, check):
     async def leave():
         async with aclosing(play_job(backend, make_job(samples=3), check)) as events:
             await anext(events)
-            await asyncio.sleep(0.01)
-            assert backend.num_open == 3
+            while backend.num_open < 3:
+                await asyncio.sleep(0.001)
         assert backend.num_open == 0
 
     asyncio.run(leave())
