@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agon.cli.common import EXIT_INTERRUPTED, Subcommands, add_json, print_json, recipe_path, tell, text
+from agon.cli.common import EXIT_INTERRUPTED, Subcommands, add_json, default_out, print_json, recipe_path, tell, text
 
 if TYPE_CHECKING:
     from agon.ablation.jobs import Failure
@@ -50,7 +50,7 @@ def ablate(options: Namespace) -> int:
     from agon.recipe import read_tables
 
     name = Path(options.recipe).name.removesuffix(".toml")
-    out = Path(options.out) if options.out else Path("runs") / name
+    out = Path(options.out) if options.out else default_out(options.recipe)
     with recipe_path(options.recipe) as path:
         tree = read_tables(path)
     if not options.dry_run:
@@ -135,7 +135,7 @@ def _tell_end(plan: Plan, out: Path, report: Path, failures: list[Failure], *, i
         print(f"cells: {describe_states(states)}")
         print(f"report: {report}")
     for failure in failures:
-        print(f"agon: {failure}", file=sys.stderr)
+        tell(str(failure))
     if failures:
         print(
             f"agon: {len(failures)} of {len(states)} cells failed; when the cause is mended, continue with --resume --out {out}",

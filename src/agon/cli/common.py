@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from agon.errors import ConfigError
 from agon.records import NAMED_TASKS
+from agon.secrecy import redact_text
 
 if TYPE_CHECKING:
     from agon.config import Settings
@@ -20,6 +23,7 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 QUICKSTART = "quickstart"
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _DATA_ENDINGS = (".jsonl", ".ndjson", ".gz", ".json", ".parquet", ".csv", ".tsv")
 
 
@@ -28,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line: what was wrong and where help is."""
-        self.exit(EXIT_USAGE, f"agon: {' '.join(message.splitlines())}; see `{self.prog} --help`\n")
+        self.exit(EXIT_USAGE, f"agon: {one_line(message)}; see `{self.prog} --help`\n")
 
 
 class Subcommands(Protocol):
@@ -66,14 +70,21 @@ def holds_programs(path: str, overrides: Sequence[str], *, key: str) -> bool:
     return is_code_shape(open_file(path, key=key).columns)
 
 
-def printable(line: str) -> str:
-    """Return a text that can be printed: half a surrogate pair is escaped."""
-    return line.encode("utf-8", "backslashreplace").decode("utf-8")
+def printable(text: str) -> str:
+    """Return a text that a terminal shows and does not obey: control characters but for tab and newline, marks that turn the direction of
+    writing, and halves of surrogate pairs are escaped.
+    """
+    return _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def tell(note: str) -> None:
     """Print a note on standard error, where it is in nobody's way."""
-    print(f"agon: {note}", file=sys.stderr)
+    print(f"agon: {one_line(note)}", file=sys.stderr)
+
+
+def one_line(message: object) -> str:
+    """Return a message as one line without secrets, whatever a library, a file's name or a model put into it."""
+    return printable(redact_text(" ".join(str(message).splitlines())))
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +132,18 @@ def settings_of(name: str, overrides: list[str]) -> Settings:
         return load_recipe(path, overrides)
 
 
+def default_out(recipe: str) -> Path:
+    """Return where a run goes that nobody gave a place: a folder of the recipe's name.
+
+    Raises:
+        ConfigError: the recipe's name is none that a folder could have.
+    """
+    name = Path(recipe).name.removesuffix(".toml")
+    if name in ("", ".", ".."):
+        raise ConfigError(f"recipe {recipe!r} has no name to call a folder by: say with --out where the run goes")
+    return Path("runs") / name
+
+
 @contextmanager
 def recipe_path(name: str) -> Generator[Path]:
     """Give the file of a recipe by its path, or of a preset by its name.
@@ -129,8 +152,6 @@ def recipe_path(name: str) -> Generator[Path]:
         ConfigError: there is no preset of that name.
     """
     from importlib import resources
-
-    from agon.errors import ConfigError
 
     path = Path(name)
     if path.suffix == ".toml":

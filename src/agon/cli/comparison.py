@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from agon.cli.common import printable
 from agon.comparison.headline import representatives
 from agon.comparison.records import Comparison, PairedTest, Row
 
@@ -38,13 +39,13 @@ def print_comparison(comparison: Comparison) -> None:
         console.print(_test_table(comparison, [test for test in comparison.tests if test.family == family]))
     _print_lines(console, [*_test_legend(comparison), *_effects(comparison), *_front(comparison)])
     for note in comparison.notes:
-        console.print(f"note: {note}", markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(f"note: {note}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_lines(console: Console, lines: Iterable[str]) -> None:
     for line in lines:
         wrapped = textwrap.fill(
-            line,
+            printable(line),
             console.width,
             initial_indent="  ",
             subsequent_indent="    ",
@@ -174,14 +175,19 @@ def _front(comparison: Comparison) -> Iterator[str]:
 def _table(title: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Table:
     """Lay out a table; a column without a single number is left out."""
     table = Table(
-        box=box.SIMPLE_HEAD, title=escape(title), title_justify="left", padding=0, pad_edge=False, show_edge=False
+        box=box.SIMPLE_HEAD,
+        title=escape(printable(title)),
+        title_justify="left",
+        padding=0,
+        pad_edge=False,
+        show_edge=False,
     )
     table.add_column("arm: protocol", overflow="fold")
     kept = {name: values for name, values in columns.items() if any(value != "-" for value in values)}
     for name in kept:
         table.add_column(name, justify="right", no_wrap=True)
     for number, label in enumerate(names):
-        table.add_row(escape(label), *(values[number] for values in kept.values()))
+        table.add_row(escape(printable(label)), *(values[number] for values in kept.values()))
     return table
 
 

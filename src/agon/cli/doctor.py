@@ -94,10 +94,13 @@ def _print_comparison(comparison: Comparison, first: Path, second: Path) -> None
 
 
 def _print_differences(differences: Sequence[Difference]) -> None:
-    from agon.cli.verdicts import print_columns
+    from agon.cli.verdicts import print_columns, shown
 
     print_columns(
-        [("", "first", "second"), *((item.name, _value(item.first), _value(item.second)) for item in differences)]
+        [
+            ("", "first", "second"),
+            *((shown(item.name), _value(item.first), _value(item.second)) for item in differences),
+        ]
     )
 
 

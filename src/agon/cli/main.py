@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 
 from agon import __version__
 from agon.cli import ablate, compare, data, doctor, evaluate, export, report, serve, solve, train, verify
-from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser
+from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser, tell
 from agon.errors import AgonError
 from agon.signals import termination_as_interrupt
 
+# What Python says of ~NAME where nobody has that name.
+_HOMELESS = "Could not determine home directory"
 _COMMANDS = (train, ablate, evaluate, compare, solve, serve, export, report, verify, data, doctor)
 
 
@@ -63,20 +65,18 @@ def _tell(error: Exception) -> int | None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     if _is_out_of_memory(error):
-        _say(
+        tell(
             "out of memory: lower rollout.max_rows, train.tokens_per_microbatch or adapter.rank, or take a smaller model"
         )
         return EXIT_FAILED
     if isinstance(error, (AgonError, OSError)):
         # An OSError was refused by the system where no stage expected it, such as a name that is too long.
-        _say(error)
+        tell(str(error))
         return error.exit_code if isinstance(error, AgonError) else EXIT_FAILED
+    if isinstance(error, RuntimeError) and _HOMELESS in str(error):
+        tell("a path begins with ~ and a name that nobody has here: write the folder out")
+        return EXIT_FAILED
     return None
-
-
-def _say(error: object) -> None:
-    """Print an error as one line, whatever a library or a file name put into it."""
-    print(f"agon: {' '.join(str(error).splitlines())}", file=sys.stderr)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -20,6 +20,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from agon.cli.common import one_line
+
 if TYPE_CHECKING:
     from agon.ablation.run import MatrixState, Running
 
@@ -72,7 +74,7 @@ class _Bars:
 
     def say(self, line: str) -> None:
         """Print a line above the bars."""
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
 
     def plain(self, line: str, *, is_last: bool = False) -> None:
         """Print a line where there are no bars, unless one was printed less than 15 s ago; the last one is printed once."""

@@ -9,6 +9,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from agon.cli.common import printable
+
 # A table that is piped into a file must not be folded to 80 columns.
 _WIDE = 170
 _TOKENS = ("draft", "summary", "challenge", "total", "prefill")
@@ -43,7 +45,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
     out.print(table)
     out.print(_legend(first), highlight=False)
     for note in dict.fromkeys(f"{row['title']}: {note}" for row in rows for note in row["notes"]):
-        out.print(f"  {note}", markup=False, highlight=False)
+        out.print(printable(f"  {note}"), markup=False, highlight=False)
 
 
 def print_evaluation(row: Mapping[str, Any]) -> None:
@@ -74,7 +76,7 @@ def print_evaluation(row: Mapping[str, Any]) -> None:
     lines += [f"  {note}" for note in row["notes"]]
     out = console()
     for line in lines:
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        out.print(printable(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _legend(row: Mapping[str, Any]) -> str:

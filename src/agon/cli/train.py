@@ -7,7 +7,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agon.cli.common import EXIT_INTERRUPTED, QUICKSTART, Subcommands, settings_of, tell, text
+from agon.cli.common import EXIT_INTERRUPTED, QUICKSTART, Subcommands, default_out, settings_of, tell, text
 
 if TYPE_CHECKING:
     from agon.config import Settings
@@ -39,7 +39,7 @@ def train(options: Namespace) -> int:
     from agon.runs.manifest import folder_kind, read_config
 
     name = options.recipe or QUICKSTART
-    out = Path(options.out) if options.out else Path("runs") / Path(name).name.removesuffix(".toml")
+    out = Path(options.out) if options.out else default_out(name)
     is_parent = folder_kind(out) == "parent"
     if name == QUICKSTART and (is_parent or options.recipe or not options.resume):
         return _train_quickstart(options, out)

@@ -164,3 +164,12 @@ def test_many_arms_are_shown_by_their_headlines_and_the_rest_is_counted(capsys):
     assert not any(line.startswith("arm3: single") for line in lines)
     assert "  22 rows of other protocols: --protocol NAME, or --json" in lines
     assert lines[-1] == "note: runs/x has done 2 of 9 steps"
+
+
+def test_names_and_notes_from_foreign_folders_give_the_terminal_no_orders(capsys):
+    shown.print_comparison(comparison(arms=("\x1b[31mgrpo", "[bold]agon"), notes=["\x1b]52;c;aGk=\x07 of a run"]))
+    told = capsys.readouterr().out
+    assert "\x1b" not in told
+    assert "\\x1b[31mgrpo" in told
+    assert "[bold]agon" in told
+    assert "note: \\x1b]52;c;aGk=\\x07 of a run" in told

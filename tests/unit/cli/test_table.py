@@ -89,3 +89,10 @@ def test_a_selective_cascade_says_what_it_challenged_and_what_that_took(capsys):
 def test_other_protocols_do_not_speak_of_doubt(capsys):
     print_evaluation(_evaluation(protocol="cascade", lineup={"doubt": None, "threshold": None}))
     assert "challenged" not in capsys.readouterr().out
+
+
+def test_notes_that_quote_data_give_the_terminal_no_orders(capsys):
+    print_evaluation(_evaluation(notes=["row 3: \x1b[2J", "[bold]"]))
+    printed = capsys.readouterr().out
+    assert "row 3: \\x1b[2J" in printed
+    assert "  [bold]\n" in printed

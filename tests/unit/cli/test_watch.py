@@ -48,6 +48,11 @@ def test_half_a_character_does_not_end_the_program():
     assert _printed(StageGrew(0, "drafter", "a\ud83d", (), (), False)) == "a\\ud83d"
 
 
+def test_a_models_text_gives_the_terminal_no_orders():
+    shown = _printed(StageGrew(0, "drafter", "\x1b]52;c;aGk=\x07\tx\r\n", (), (), False))
+    assert shown == "\\x1b]52;c;aGk=\\x07\tx\\r\n"
+
+
 def test_the_answer_comes_with_its_verdict_where_there_is_one():
     assert answer_line(_match(Verdict("wrong", 0.0, "comes to 3", answer="1+2"))) == "answer: 1+2  (wrong: comes to 3)"
     assert answer_line(_match(Verdict("unparsed", 0.0, NOT_CHECKED, answer=None))) == "answer: (none)"
