@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import openai
 import pytest
 
@@ -192,6 +193,12 @@ def test_many_at_once_get_what_each_gets_alone(served, client):
 
 
 def test_an_async_stream_that_is_left_gives_everything_up(served, client):
+    def num_left():
+        lines = httpx.get(f"{served}/metrics").text.splitlines()
+        return sum(float(line.split()[1]) for line in lines if line.startswith('agon_cancelled_total{reason="client"}'))
+
+    before = num_left()
+
     async def leave():
         async with openai.AsyncOpenAI(base_url=f"{served}/v1", api_key="none", max_retries=0, timeout=60) as client:
             stream = await client.completions.create(
@@ -202,5 +209,6 @@ def test_an_async_stream_that_is_left_gives_everything_up(served, client):
             await stream.close()
 
     asyncio.run(leave())
-    answer = client.chat.completions.create(model="cascade", messages=MESSAGES, timeout=5)
+    answer = client.chat.completions.create(model="cascade", messages=MESSAGES)
     assert answer.choices[0].message.content
+    assert num_left() == before + 1

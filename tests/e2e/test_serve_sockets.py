@@ -14,6 +14,7 @@ import pytest
 
 PROBLEM = "12 7 5 = 24"
 CHAT = "/v1/chat/completions"
+LEFT = 'agon_cancelled_total{reason="client"}'
 
 
 @pytest.fixture
@@ -75,10 +76,11 @@ def counted(served, name):
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
 
-def wait_until_idle(served, seconds=2.0):
+def wait_until_idle(served, seconds=15.0):
+    """Wait until nobody plays or waits: a moment, and on a busy machine some."""
     limit = time.monotonic() + seconds
     while counted(served, "agon_matches_running") or counted(served, "agon_requests_waiting"):
-        assert time.monotonic() < limit, f"something is still being played {seconds:g} s after everybody has left"
+        assert time.monotonic() < limit, f"somebody's match is still played {seconds:g} s after all have left"
         time.sleep(0.05)
 
 
@@ -175,7 +177,7 @@ def test_the_arena_page_and_its_files_answer(served):
 
 
 def test_clients_that_leave_in_the_middle_leave_nothing_behind(connect, served, expected):
-    draw = random.Random(6)
+    draw, before = random.Random(6), counted(served, LEFT)
     answers = []
 
     def one(number):
@@ -192,10 +194,9 @@ def test_clients_that_leave_in_the_middle_leave_nothing_behind(connect, served, 
 
     with ThreadPoolExecutor(40) as threads:
         list(threads.map(one, range(40)))
-    started = time.monotonic()
     assert text_of(ask(connect(), request())[2]) == expected
-    assert time.monotonic() - started < 5
     wait_until_idle(served)
+    assert counted(served, LEFT) > before
     assert len(answers) == 20
     for stream, (status, _, body) in answers:
         assert status == 200
