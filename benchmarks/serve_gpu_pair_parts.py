@@ -21,6 +21,7 @@ from agon.match.lineups import lineup_for
 from agon.match.session import Session, prompt_builder
 from agon.model.base import load_base
 from agon.model.pair import AdapterPair
+from agon.prompts.summary import DraftSummarizer
 from agon.records import Completion, Problem, Summary, Verdict
 from agon.rollout.stepping import Progress, SteppingEngine
 from agon.rollout.text import TextReader
@@ -28,22 +29,30 @@ from agon.rollout.vllm_engine import VllmEngine
 from agon.rollout.vllm_stepping import VllmSteppingEngine
 from agon.serve.checking import Check, checked_in
 from agon.tasks.typed import typed_problem
+from agon.verifiers.base import CHECKING_THREADS
 from agon.verifiers.registry import open_verifiers
 
 GOLD = "42"
 SUMMARY_TOKENS = 256
-_CHECKING_THREADS = 16
 _WORDS = "a box holds red blue and green balls how many ways to draw three so that no two are of the same colour"
 
 
-class EndedSession(Session):
-    """A session that reads drafts which reached their cap as if they had ended: else there would be nothing to pass on."""
+class EndedDrafts(DraftSummarizer):
+    """Reads drafts which reached their cap as if they had ended: else there would be nothing to pass on."""
 
     def summarize(
         self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
     ) -> Summary:
         ended = replace(completion, stop_reason="stop")
         return super().summarize(problem, ended, max_tokens=max_tokens, shows_answer=shows_answer)
+
+
+class EndedSession(Session):
+    """A session with such summaries."""
+
+    @property
+    def summarizer(self) -> EndedDrafts:
+        return EndedDrafts(self.style, self.tokenizer)
 
 
 @dataclass(slots=True)
@@ -127,7 +136,7 @@ class Pair:
         self.session = EndedSession(
             self.engine, prompts, self.clock, self.settings.task.answer_style, base.tokenizer, pair
         )
-        self.threads = ThreadPoolExecutor(_CHECKING_THREADS, thread_name_prefix="agon-check")
+        self.threads = ThreadPoolExecutor(CHECKING_THREADS, thread_name_prefix="agon-check")
         self.check: Check = checked_in(self.threads, self.clock)
         self.reader = TextReader(base.tokenizer)
         self.core_steps, self.core_seconds = 0, 0.0

@@ -22,6 +22,7 @@ from agon.match.exchange import exchange_of
 from agon.match.play import play
 from agon.methods.registry import method_named
 from agon.records import Problem
+from agon.serve.access import Limits
 from agon.serve.admission import Admission
 from agon.serve.app import create_app
 from agon.serve.cascade import play_job
@@ -29,7 +30,7 @@ from agon.serve.engine import EngineBackend
 from agon.serve.models import Offer, run_models
 from agon.serve.records import Job, MatchEnded
 from agon.serve.server import bind, serve
-from agon.serve.service import Limits, Service
+from agon.serve.service import Service
 
 Numbers = dict[str, Any]
 
@@ -153,7 +154,7 @@ class Layers:
             problem,
             self.pair.lineup,
             prompts=self.pair.session.prompts,
-            summarizer=self.pair.session,
+            summarizer=self.pair.session.summarizer,
             style=self.pair.session.style,
             samples=1,
             sampling=self.pair.sampling,
@@ -168,7 +169,7 @@ class Layers:
             lineup=self.pair.lineup,
             sampling=self.pair.sampling,
             prompts=self.pair.session.prompts,
-            summarizer=self.pair.session,
+            summarizer=self.pair.session.summarizer,
             style=self.pair.session.style,
             seed=SEED,
             wants_text=False,
@@ -180,7 +181,7 @@ class Layers:
             models=run_models(method_named("agon"), "a-b"),
             sampling=self.pair.sampling,
             prompts=self.pair.session.prompts,
-            summarizer=self.pair.session,
+            summarizer=self.pair.session.summarizer,
             style=self.pair.session.style,
             task=self.pair.settings.task,
         )

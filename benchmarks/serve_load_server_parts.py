@@ -19,12 +19,13 @@ from agon.match.asking import Sampling
 from agon.match.exchange import Turn
 from agon.methods.registry import method_named
 from agon.records import Problem, Prompt, Summary
+from agon.serve.access import Access
 from agon.serve.app import create_app
-from agon.serve.doors import Doors, open_service
-from agon.serve.endpoints import EndpointPrompts, EndpointSummarizer
+from agon.serve.endpoints import EndpointPrompts, endpoint_summarizer
 from agon.serve.models import Offer, run_models
 from agon.serve.scripted import ScriptedBackend
 from agon.serve.server import bind, log_to_stderr, serve, url_of
+from agon.serve.service import open_service
 from agon.verifiers.registry import open_verifiers
 
 CAP = 1000
@@ -42,14 +43,14 @@ def main() -> None:
         models=run_models(method_named("agon"), "a-b"),
         sampling=Sampling(max_draft_tokens=CAP, max_challenge_tokens=CAP, max_summary_tokens=CAP),
         prompts=BytePrompts(),
-        summarizer=EndpointSummarizer("tags"),
+        summarizer=endpoint_summarizer("tags"),
         style="tags",
         task=TaskSettings(name="custom", path="none.jsonl", verifier="exact"),
     )
     backend = ScriptedBackend(
         answer, seconds=options["seconds"], num_pieces=options.get("num_pieces", 1), context_length=10 * CAP
     )
-    doors = Doors(
+    access = Access(
         keys=tuple(options.get("keys", ())),
         max_running=options.get("max_running", 256),
         max_queue=options.get("max_queue", 256),
@@ -57,7 +58,10 @@ def main() -> None:
     if options.get("logs", True):
         log_to_stderr()
     verifier = open_verifiers(VerifierSettings())
-    with bind("127.0.0.1", 0) as taken, open_service(offer, backend, verifier, doors, max_running=256) as service:
+    with (
+        bind("127.0.0.1", 0) as taken,
+        open_service(offer, backend, verifier, access=access, max_running=256) as service,
+    ):
         serve(
             create_app(service),
             service,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from agon.cli.common import EXIT_INTERRUPTED, Subcommands, tell, text
 from agon.cli.serve_endpoints import add_endpoints, open_endpoints, wants_endpoints
 from agon.errors import ConfigError
+from agon.serve.access import Access, Limits
 
 if TYPE_CHECKING:
-    from agon.serve.doors import Doors, Opened
-    from agon.serve.service import Service
+    from agon.serve.service import OpenedService, Service
 
 KEY_VARIABLE = "AGON_API_KEY"
 
@@ -57,6 +57,7 @@ def _add_address(parser: ArgumentParser) -> None:
 
 
 def _add_limits(parser: ArgumentParser) -> None:
+    usual = Access()
     parser.add_argument(
         "--max-running",
         type=_count,
@@ -64,16 +65,28 @@ def _add_limits(parser: ArgumentParser) -> None:
         help="matches at once (default: the engine's rows, at most 64 on a CPU)",
     )
     parser.add_argument(
-        "--max-queue", type=_count_or_none, default=256, metavar="N", help="requests that may wait (256)"
+        "--max-queue",
+        type=_count_or_none,
+        default=usual.max_queue,
+        metavar="N",
+        help="requests that may wait (%(default)s)",
     )
     parser.add_argument(
-        "--timeout", type=_some_seconds, default=600.0, metavar="S", help="seconds that a request may take (600)"
+        "--timeout",
+        type=_some_seconds,
+        default=usual.limits.timeout_s,
+        metavar="S",
+        help="seconds that a request may take (%(default)g)",
     )
     parser.add_argument(
         "--grace", type=_seconds, default=30.0, metavar="S", help="seconds that requests get at the end (30)"
     )
     parser.add_argument(
-        "--max-body", type=_count, default=1024 * 1024, metavar="BYTES", help="largest request (1048576)"
+        "--max-body",
+        type=_count,
+        default=usual.limits.max_body_bytes,
+        metavar="BYTES",
+        help="largest request (%(default)s)",
     )
 
 
@@ -82,7 +95,7 @@ def serve(options: Namespace) -> int:
     from agon.serve.server import bind
 
     opened = open_endpoints if wants_endpoints(options) else _open_run
-    service = opened(options, _doors(options))
+    service = opened(options, _access(options))
     # First, since loading takes long and an address that is taken can be told at once.
     with bind(options.host, options.port) as taken, service as ready:
         for note in ready.notes:
@@ -90,28 +103,25 @@ def serve(options: Namespace) -> int:
         return _listen(options, ready.service, taken)
 
 
-def _open_run(options: Namespace, doors: Doors) -> AbstractContextManager[Opened]:
+def _open_run(options: Namespace, access: Access) -> AbstractContextManager[OpenedService]:
     # Loads torch.
     from agon.runs.parent import default_run
     from agon.serve.run import open_run_service
 
     return open_run_service(
         default_run(Path(options.subject)),
-        doors,
+        access,
         overrides=tuple(options.set),
         step=options.step,
         direction=options.direction,
     )
 
 
-def _doors(options: Namespace) -> Doors:
-    from agon.serve.doors import Doors
-    from agon.serve.service import Limits
-
+def _access(options: Namespace) -> Access:
     keys = _keys(options.api_key_file)
     if not keys and options.host not in ("127.0.0.1", "::1", "localhost"):
         tell(f"--host {options.host} lets every machine that reaches this one ask, without a key: set {KEY_VARIABLE}")
-    return Doors(
+    return Access(
         limits=Limits(timeout_s=options.timeout, max_body_bytes=options.max_body),
         keys=keys,
         hosts=(options.host, *options.allow_host),

@@ -12,7 +12,8 @@ from agon.errors import ConfigError
 from agon.records import ANSWER_STYLES
 
 if TYPE_CHECKING:
-    from agon.serve.doors import Doors, Opened
+    from agon.serve.access import Access
+    from agon.serve.service import OpenedService
 
 _OF_A_RUN = ("direction", "step", "set")
 _OF_ENDPOINTS = ("drafter", "challenger", "drafter_model", "challenger_model", "answer_style", "max_tokens")
@@ -62,7 +63,7 @@ def wants_endpoints(options: Namespace) -> bool:
     return is_remote
 
 
-def open_endpoints(options: Namespace, doors: Doors) -> AbstractContextManager[Opened]:
+def open_endpoints(options: Namespace, access: Access) -> AbstractContextManager[OpenedService]:
     """Open the service of the endpoints that the options name.
 
     Raises:
@@ -74,7 +75,7 @@ def open_endpoints(options: Namespace, doors: Doors) -> AbstractContextManager[O
     return open_endpoint_service(
         endpoint_of("drafter", options.drafter, options.drafter_model),
         endpoint_of("challenger", options.challenger, options.challenger_model),
-        doors,
+        access,
         style=options.answer_style or "boxed",
         max_tokens=options.max_tokens or DEFAULT_MAX_TOKENS,
     )

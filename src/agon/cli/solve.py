@@ -32,12 +32,12 @@ def add_parser(subcommands: Subcommands) -> None:
 def solve(options: Namespace) -> int:
     """`agon solve`."""
     from agon.runs.parent import default_run
-    from agon.serve.doors import Doors
+    from agon.serve.access import Access
     from agon.serve.run import open_run_service
     from agon.serve.solve import solve as play_one
     from agon.serve.solve import solved_json
 
-    with open_run_service(default_run(Path(options.subject)), Doors(), direction=options.direction) as opened:
+    with open_run_service(default_run(Path(options.subject)), Access(), direction=options.direction) as opened:
         for note in opened.notes:
             tell(note)
         watch = _unseen if options.json else _printer()

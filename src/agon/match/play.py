@@ -19,9 +19,7 @@ from agon.match.voting import is_challenged
 from agon.records import Completion, Lineup, Match, Problem, Request, Summary, Verdict
 from agon.rollout.checks import check_completions
 from agon.rollout.engine import GrowingEngine
-
-# They wait for checking processes most of the time.
-_CHECKING_THREADS = 16
+from agon.verifiers.base import CHECKING_THREADS
 
 
 class _Sampled(NamedTuple):
@@ -86,7 +84,7 @@ def play(
 @contextmanager
 def _checking_threads() -> Generator[ThreadPoolExecutor]:
     """Threads to check in; what is still queued when an error ends the match is dropped."""
-    threads = ThreadPoolExecutor(_CHECKING_THREADS, thread_name_prefix="agon-check")
+    threads = ThreadPoolExecutor(CHECKING_THREADS, thread_name_prefix="agon-check")
     try:
         yield threads
     finally:
@@ -112,7 +110,7 @@ class _Player:
         self.lineup = lineup
         self.threads = threads
         self.asker = Asker(session.prompts, lineup, sampling, seed=seed, stream=stream)
-        self.reader = Reader(session, seats, lineup, max_tokens=sampling.max_summary_tokens)
+        self.reader = Reader(session.summarizer, seats, lineup, max_tokens=sampling.max_summary_tokens)
 
     def sample(self) -> _Unjudged:
         """Sample every stage of every match."""

@@ -12,16 +12,16 @@ import torch
 
 from agon.config import RolloutSettings, Settings
 from agon.errors import ConfigError
-from agon.match.borders import Prompter
+from agon.match.borders import Prompter, Summarizer
 from agon.match.engines import Host, open_engine, start_host
 from agon.match.memory import RememberingEngine
 from agon.model.base import Base, load_base
 from agon.model.checkpoint import load_adapters
 from agon.model.pair import AdapterPair
 from agon.prompts.builder import PromptBuilder
-from agon.prompts.summary import summarize
+from agon.prompts.summary import DraftSummarizer
 from agon.prompts.wordings import Aim
-from agon.records import AnswerStyle, Completion, Problem, Summary
+from agon.records import AnswerStyle, Problem, Summary
 from agon.rollout.engine import Engine
 from agon.seeding import numpy_rng
 from agon.tasks.data import DroppedRow, Origin
@@ -69,18 +69,10 @@ class Session:
             return {}
         return {None: 0, **{name: self.pair.version(name) for name in self.pair.names}}
 
-    def summarize(
-        self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
-    ) -> Summary:
-        """Return what a challenger may see of a draft."""
-        return summarize(
-            problem,
-            completion,
-            style=self.style,
-            tokenizer=self.tokenizer,
-            max_tokens=max_tokens,
-            shows_answer=shows_answer,
-        )
+    @property
+    def summarizer(self) -> Summarizer:
+        """What says what a challenger may see of a draft."""
+        return DraftSummarizer(self.style, self.tokenizer)
 
     @property
     def sampling_seconds(self) -> float:

@@ -11,9 +11,9 @@ from urllib.parse import SplitResult, urlsplit
 from agon.config import TaskSettings
 from agon.errors import ConfigError
 from agon.match.lineups import lineup_for
-from agon.prompts.summary import summarize
+from agon.prompts.summary import DraftSummarizer
 from agon.prompts.wordings import WORDINGS
-from agon.records import AnswerStyle, Completion, Lineup, Problem, Prompt, Role, Summary
+from agon.records import AnswerStyle, Lineup, Problem, Prompt, Role, Summary
 from agon.runs.redact import REDACTED, redact
 from agon.serve.words import words_of
 
@@ -154,24 +154,9 @@ class EndpointPrompts:
         return Prompt((), self._wording.challenge(problem, shown, self._style))
 
 
-class EndpointSummarizer:
-    """Says what a challenger may see of a draft, with lengths in words and signs: an endpoint's tokenizer is not known."""
-
-    def __init__(self, style: AnswerStyle) -> None:
-        self._style: AnswerStyle = style
-
-    def summarize(
-        self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
-    ) -> Summary:
-        """Return the summary of a draft. Units: words and signs."""
-        return summarize(
-            problem,
-            completion,
-            style=self._style,
-            tokenizer=words_of,
-            max_tokens=max_tokens,
-            shows_answer=shows_answer,
-        )
+def endpoint_summarizer(style: AnswerStyle) -> DraftSummarizer:
+    """Return what says what a challenger may see of a draft, with lengths in words and signs: an endpoint's tokenizer is not known."""
+    return DraftSummarizer(style, words_of)
 
 
 def _without_marks(text: str) -> str:

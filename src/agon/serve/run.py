@@ -14,9 +14,10 @@ from agon.methods.registry import method_named
 from agon.records import Direction
 from agon.rollout.text import TextReader
 from agon.runs.evaluations import read_evaluations
-from agon.serve.doors import Doors, Opened, open_service
+from agon.serve.access import Access
 from agon.serve.engine import EngineBackend
 from agon.serve.models import Offer, Vocabulary, chosen_direction, run_models
+from agon.serve.service import OpenedService, open_service
 from agon.serve.text import TextStream
 from agon.tasks.data import TaskData
 
@@ -27,12 +28,12 @@ _MOST_ON_CPU = 64
 @contextmanager
 def open_run_service(
     path: Path,
-    doors: Doors,
+    access: Access,
     *,
     overrides: tuple[str, ...] = (),
     step: int | None = None,
     direction: Direction | None = None,
-) -> Generator[Opened]:
+) -> Generator[OpenedService]:
     """Open a run folder for serving. `direction` None takes the one that its evaluations chose on development problems, else a-b.
 
     Raises:
@@ -45,10 +46,10 @@ def open_run_service(
     chosen = direction or chosen_direction(evaluations, task=served.task.name)
     offer = offer_of(served, path.resolve().name, chosen or "a-b")
     backend = EngineBackend(session.engine, TextReader(session.tokenizer))
-    with open_service(offer, backend, session.verifiers, doors, max_running=_room_for(served)) as service:
+    with open_service(offer, backend, session.verifiers, access=access, max_running=_most_running(served)) as service:
         has_pair = method_named(served.settings.train.method).has_pair
         note = _direction_note(direction, chosen) if has_pair else ()
-        yield Opened(service, (*served.notes, *note))
+        yield OpenedService(service, (*served.notes, *note))
 
 
 def offer_of(served: Served, name: str, direction: Direction) -> Offer:
@@ -81,7 +82,7 @@ def _check_direction(direction: Direction | None, settings: Settings, task: Task
         raise ConfigError(f"--direction {direction} was asked for, but this run trained one adapter: leave it out")
 
 
-def _room_for(served: Served) -> int:
+def _most_running(served: Served) -> int:
     rows = served.settings.rollout.max_rows
     return min(rows, _MOST_ON_CPU) if served.session.pair.base.device.type == "cpu" else rows
 

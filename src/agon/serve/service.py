@@ -1,32 +1,26 @@
-"""What an application answers with: one for every server, shared by its routes."""
+"""What an application answers with: one for every server, shared by its routes; and how it is opened."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agon.errors import AgonError
+from agon.serve.access import Access, Limits
 from agon.serve.admission import Admission
 from agon.serve.asgi import ClientGone, Peer
 from agon.serve.backend import Backend
-from agon.serve.checking import Check
+from agon.serve.checking import Check, checked_in
 from agon.serve.connection import Connection
 from agon.serve.context_check import ContextCheck
 from agon.serve.errors import RequestError, closing_error
 from agon.serve.metrics import Metrics
 from agon.serve.models import Offer
-
-DEFAULT_BODY_BYTES = 1024 * 1024
-DEFAULT_TIMEOUT_S = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a request may cost. Units: seconds from its first byte to its last answer."""
-
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    max_body_bytes: int = DEFAULT_BODY_BYTES
-    keepalive_s: float = 10.0
+from agon.verifiers.base import CHECKING_THREADS, Verifier
 
 
 @dataclass(slots=True)
@@ -37,7 +31,7 @@ class Service:
     backend: Backend
     check: Check
     admission: Admission
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     keys: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     metrics: Metrics = field(init=False)
@@ -84,3 +78,36 @@ class Service:
         self.is_closing = True
         for connection in list(self.connections):
             connection.give_up(closing_error())
+
+
+class OpenedService(NamedTuple):
+    """A service, and what is to be said of it before it is used."""
+
+    service: Service
+    notes: tuple[str, ...]
+
+
+@contextmanager
+def open_service(
+    offer: Offer, backend: Backend, verifier: Verifier, *, access: Access, max_running: int
+) -> Generator[Service]:
+    """Give a service whose answers are checked in threads; the verifier is closed at the end. `max_running` is what suits the backend.
+
+    Raises:
+        ConfigError: a bound that lets nobody play.
+    """
+    with ThreadPoolExecutor(CHECKING_THREADS, thread_name_prefix="agon-check") as threads:
+        try:
+            yield Service(
+                offer=offer,
+                backend=backend,
+                check=checked_in(threads, verifier),
+                admission=Admission(max_running=access.max_running or max_running, max_queue=access.max_queue),
+                limits=access.limits,
+                keys=access.keys,
+                hosts=access.hosts,
+            )
+        finally:
+            # What is still being checked has nobody left to be told.
+            threads.shutdown(wait=False, cancel_futures=True)
+            verifier.close()

@@ -7,6 +7,9 @@ from typing import Protocol
 
 from agon.records import AnswerStyle, Completion, Problem, Verdict
 
+CHECKING_THREADS = 16
+"""Threads to call a verifier from: they wait for checking processes most of the time."""
+
 
 class Verifier(Protocol):
     """Decides about completions of one kind of problem. Safe to call from any thread."""

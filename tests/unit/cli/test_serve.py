@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from agon.cli.main import build_parser, main
-from agon.cli.serve import _doors, _keys
+from agon.cli.serve import _access, _keys
 from agon.errors import ConfigError
 
 
@@ -23,17 +23,17 @@ def options(*words):
 def test_the_defaults_let_in_this_machine_alone():
     asked = options()
     assert (asked.host, asked.port, asked.timeout, asked.grace) == ("127.0.0.1", 8000, 600.0, 30.0)
-    doors = _doors(asked)
-    assert (doors.keys, doors.hosts, doors.max_running, doors.max_queue) == ((), ("127.0.0.1",), None, 256)
-    assert (doors.limits.timeout_s, doors.limits.max_body_bytes) == (600.0, 2**20)
+    access = _access(asked)
+    assert (access.keys, access.hosts, access.max_running, access.max_queue) == ((), ("127.0.0.1",), None, 256)
+    assert (access.limits.timeout_s, access.limits.max_body_bytes) == (600.0, 2**20)
 
 
-def test_options_reach_the_doors(capsys):
+def test_options_say_who_is_let_in(capsys):
     words = ["--host", "gpu.example", "--allow-host", "other.example", "--max-running", "3", "--max-queue", "0"]
-    doors = _doors(options(*words, "--timeout", "1.5", "--max-body", "1000"))
-    assert doors.hosts == ("gpu.example", "other.example")
-    assert (doors.max_running, doors.max_queue) == (3, 0)
-    assert (doors.limits.timeout_s, doors.limits.max_body_bytes) == (1.5, 1000)
+    access = _access(options(*words, "--timeout", "1.5", "--max-body", "1000"))
+    assert access.hosts == ("gpu.example", "other.example")
+    assert (access.max_running, access.max_queue) == (3, 0)
+    assert (access.limits.timeout_s, access.limits.max_body_bytes) == (1.5, 1000)
     assert "AGON_API_KEY" in capsys.readouterr().err
 
 
@@ -68,7 +68,7 @@ def test_keys_come_from_the_environment_or_a_file(monkeypatch, tmp_path, capsys)
     path.write_text("three\n\nfour\n")
     assert _keys(None) == ("one", "two")
     assert _keys(str(path)) == ("three", "four")
-    assert _doors(options("--host", "0.0.0.0")).keys == ("one", "two")
+    assert _access(options("--host", "0.0.0.0")).keys == ("one", "two")
     assert capsys.readouterr().err == ""
 
 
@@ -110,11 +110,11 @@ def test_what_is_no_run_is_told(tmp_path, capsys):
     assert "does not exist" in capsys.readouterr().err
 
 
-def test_help_and_doors_load_no_torch():
+def test_help_and_service_load_no_torch():
     program = (
-        "import sys\nfrom agon.cli.main import main\nfrom agon.cli.serve import _doors\n"
-        "from agon.cli.main import build_parser\n_doors(build_parser().parse_args(['serve', 'x']))\n"
-        "import agon.serve.app, agon.serve.server, agon.serve.doors\n"
+        "import sys\nfrom agon.cli.main import main\nfrom agon.cli.serve import _access\n"
+        "from agon.cli.main import build_parser\n_access(build_parser().parse_args(['serve', 'x']))\n"
+        "import agon.serve.app, agon.serve.server, agon.serve.service\n"
         "assert not {'torch', 'transformers', 'peft'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -6,7 +6,7 @@ import pytest
 
 from agon.cli.main import build_parser, main
 from agon.cli.serve_endpoints import open_endpoints, wants_endpoints
-from agon.serve.doors import Doors
+from agon.serve.access import Access
 
 BOTH = ("--drafter", "http://a", "--challenger", "https://b/v1")
 
@@ -52,7 +52,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(words, says, capsys):
 
 
 def test_the_options_reach_the_service():
-    with open_endpoints(options(*BOTH), Doors()) as opened:
+    with open_endpoints(options(*BOTH), Access()) as opened:
         offer = opened.service.offer
         assert (offer.style, offer.sampling.max_draft_tokens, offer.sampling.max_challenge_tokens) == (
             "boxed",
@@ -62,13 +62,13 @@ def test_the_options_reach_the_service():
         assert offer.takes_conversations
         assert offer.vocabulary is None
         assert opened.notes == ()
-    with open_endpoints(options(*BOTH, "--answer-style", "tags", "--max-tokens", "9"), Doors(max_running=2)) as opened:
+    with open_endpoints(options(*BOTH, "--answer-style", "tags", "--max-tokens", "9"), Access(max_running=2)) as opened:
         assert (opened.service.offer.style, opened.service.offer.sampling.max_draft_tokens) == ("tags", 9)
 
 
 def test_a_key_that_travels_unencrypted_is_noted(monkeypatch):
     monkeypatch.setenv("AGON_DRAFTER_KEY", "key-d")
-    with open_endpoints(options(*BOTH), Doors()) as opened:
+    with open_endpoints(options(*BOTH), Access()) as opened:
         assert opened.notes == (
             "the drafter's key travels unencrypted to http://a/v1: take https if the endpoint has it",
         )

@@ -22,7 +22,7 @@ def _exchange(session, lineup, *, samples=1, seed=0):
         ONE,
         lineup,
         prompts=session.prompts,
-        summarizer=session,
+        summarizer=session.summarizer,
         style=session.style,
         samples=samples,
         sampling=SAMPLING,

@@ -54,10 +54,9 @@ def test_a_shared_reading_is_that_of_the_problems_first_draft(make_session):
 def test_a_draft_that_several_read_is_summarised_once(make_session, monkeypatch):
     session, _ = make_session(_says)
     made = []
-    own = type(session).summarize
-    monkeypatch.setattr(
-        type(session), "summarize", lambda self, *words, **more: made.append(1) or own(self, *words, **more)
-    )
+    kind = type(session.summarizer)
+    own = kind.summarize
+    monkeypatch.setattr(kind, "summarize", lambda self, *words, **more: made.append(1) or own(self, *words, **more))
     _run(session, [ONE, TWO], replace(CASCADE, reads="shared"), samples=3)
     assert len(made) == 2
 

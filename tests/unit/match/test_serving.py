@@ -40,7 +40,7 @@ def test_a_checkpoint_is_served_as_a_session_samples_it(settings, tmp_path):
         save_checkpoint(tmp_path, session.pair, optimizers={}, progress={})
         requests = [Request(session.prompts.draft(problem).token_ids, name, 40, 3) for name in ("A", "B", None)]
         wanted = session.engine.generate(requests)
-        summaries = [session.summarize(problem, one, max_tokens=20) for one in wanted]
+        summaries = [session.summarizer.summarize(problem, one, max_tokens=20) for one in wanted]
         challenge = session.prompts.challenge(problem, summaries[:1])
         fitting = fit_problems(session, [problem], settings.rollout, max_prompt_tokens=30)
     served = open_serving_session(settings, tmp_path)

@@ -20,13 +20,14 @@ from agon.match.asking import Sampling
 from agon.match.lineups import lineup_for
 from agon.methods.registry import method_named
 from agon.records import Problem
+from agon.serve.access import Limits
 from agon.serve.admission import Admission
 from agon.serve.app import create_app
 from agon.serve.cascade import play_job
 from agon.serve.models import Offer, Vocabulary, run_models
 from agon.serve.records import Job
 from agon.serve.scripted import ScriptedBackend
-from agon.serve.service import Limits, Service
+from agon.serve.service import Service
 
 PROBLEM = Problem(id="p1", question="1+1", gold="2", task="t", verifier="exact")
 SAMPLING = Sampling(max_draft_tokens=200, max_challenge_tokens=200, max_summary_tokens=100)
@@ -44,7 +45,7 @@ def make_job(make_session) -> Callable[..., Job]:
             lineup=lineup or lineup_for(protocol),
             sampling=sampling,
             prompts=session.prompts,
-            summarizer=session,
+            summarizer=session.summarizer,
             style=session.style,
             **fields,
         )
@@ -98,7 +99,7 @@ def make_service(make_session, check):
             models=run_models(method_named("agon"), "a-b"),
             sampling=sampling,
             prompts=session.prompts,
-            summarizer=session,
+            summarizer=session.summarizer,
             style=session.style,
             task=task or TaskSettings(name="custom", path="problems.jsonl", verifier="exact"),
             vocabulary=Vocabulary(

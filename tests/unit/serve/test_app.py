@@ -9,8 +9,8 @@ import pytest
 from starlette.routing import Route
 
 from agon.errors import EngineError
+from agon.serve.access import Limits
 from agon.serve.app import create_app
-from agon.serve.service import Limits
 
 CHAT = "/v1/chat/completions"
 MESSAGES = [{"role": "user", "content": "1+1"}]

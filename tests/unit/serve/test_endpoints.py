@@ -12,9 +12,9 @@ from agon.prompts.builder import PromptBuilder
 from agon.records import Completion, Problem, Summary
 from agon.serve.endpoints import (
     EndpointPrompts,
-    EndpointSummarizer,
     endpoint_lineups,
     endpoint_of,
+    endpoint_summarizer,
     endpoint_task,
 )
 from agon.tasks.typed import typed_problem
@@ -211,7 +211,7 @@ def test_other_angle_brackets_and_the_question_of_the_client_are_left_alone():
 
 def test_a_summary_withholds_the_answer_and_the_reasoning():
     text = "<think>It is 42 I think.</think>Six groups of seven make the product.\n\nThe answer is \\boxed{42}."
-    summary = EndpointSummarizer("boxed").summarize(PROBLEM, draft(text), max_tokens=100)
+    summary = endpoint_summarizer("boxed").summarize(PROBLEM, draft(text), max_tokens=100)
     assert "42" not in summary.text
     assert "think" not in summary.text
     assert summary.text.startswith("Six groups of seven make the product.")
@@ -220,13 +220,13 @@ def test_a_summary_withholds_the_answer_and_the_reasoning():
 
 
 def test_a_summary_is_cut_from_the_front_to_its_words():
-    summary = EndpointSummarizer("boxed").summarize(PROBLEM, draft("one two three four five."), max_tokens=3)
+    summary = endpoint_summarizer("boxed").summarize(PROBLEM, draft("one two three four five."), max_tokens=3)
     assert (summary.text, summary.num_tokens, summary.is_cut) == ("four five.", 3, True)
 
 
 @pytest.mark.parametrize("completion", [draft("Half a thou", stop_reason="length"), draft("<think>only thoughts")])
 def test_a_draft_that_is_truncated_or_all_reasoning_leaves_nothing(completion):
-    summary = EndpointSummarizer("boxed").summarize(PROBLEM, completion, max_tokens=100)
+    summary = endpoint_summarizer("boxed").summarize(PROBLEM, completion, max_tokens=100)
     assert (summary.text, summary.is_empty) == ("(no summary)", True)
 
 

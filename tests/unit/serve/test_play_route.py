@@ -9,7 +9,7 @@ import uuid
 import pytest
 
 from agon.errors import EngineError
-from agon.serve.service import Limits
+from agon.serve.access import Limits
 
 LONG = 60.0
 

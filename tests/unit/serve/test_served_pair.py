@@ -44,7 +44,7 @@ def _jobs(session, problem, protocol, **fields):
             lineup=lineup_for(protocol),
             sampling=SAMPLING,
             prompts=session.prompts,
-            summarizer=session,
+            summarizer=session.summarizer,
             style=session.style,
             samples=2,
             seed=seed,

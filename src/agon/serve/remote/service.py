@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from agon.config import VerifierSettings
 from agon.match.asking import Sampling
 from agon.records import AnswerStyle
-from agon.serve.doors import Doors, Opened, open_service
-from agon.serve.endpoints import Endpoint, EndpointPrompts, EndpointSummarizer, endpoint_lineups, endpoint_task
+from agon.serve.access import Access
+from agon.serve.endpoints import Endpoint, EndpointPrompts, endpoint_lineups, endpoint_summarizer, endpoint_task
 from agon.serve.models import Offer
 from agon.serve.remote.backend import RemoteBackend
+from agon.serve.service import OpenedService, open_service
 from agon.verifiers.registry import open_verifiers
 
 DEFAULT_MAX_TOKENS = 4096
@@ -26,16 +27,16 @@ _MAX_RUNNING = 64
 def open_endpoint_service(
     drafter: Endpoint,
     challenger: Endpoint,
-    doors: Doors,
+    access: Access,
     *,
     style: AnswerStyle,
     max_tokens: int = DEFAULT_MAX_TOKENS,
-) -> Generator[Opened]:
+) -> Generator[OpenedService]:
     """Open a service over two endpoints. Nothing is asked of them until its backend is started."""
     offer, backend = _offer(style, max_tokens), RemoteBackend(drafter, challenger)
     verifiers = open_verifiers(VerifierSettings())
-    with open_service(offer, backend, verifiers, doors, max_running=_MAX_RUNNING) as service:
-        yield Opened(service, tuple(_notes(drafter, challenger)))
+    with open_service(offer, backend, verifiers, access=access, max_running=_MAX_RUNNING) as service:
+        yield OpenedService(service, tuple(_notes(drafter, challenger)))
 
 
 def _offer(style: AnswerStyle, max_tokens: int) -> Offer:
@@ -46,7 +47,7 @@ def _offer(style: AnswerStyle, max_tokens: int) -> Offer:
             max_draft_tokens=max_tokens, max_challenge_tokens=max_tokens, max_summary_tokens=MAX_SUMMARY_WORDS
         ),
         prompts=EndpointPrompts(style),
-        summarizer=EndpointSummarizer(style),
+        summarizer=endpoint_summarizer(style),
         style=style,
         task=endpoint_task(style),
         takes_conversations=True,

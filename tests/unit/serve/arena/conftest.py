@@ -71,7 +71,7 @@ class Served:
             models=run_models(method_named("agon"), "a-b"),
             sampling=Sampling(max_draft_tokens=300, max_challenge_tokens=300, max_summary_tokens=100),
             prompts=session.prompts,
-            summarizer=session,
+            summarizer=session.summarizer,
             style=session.style,
             task=TaskSettings(name="custom", verifier="exact"),
             method="agon",

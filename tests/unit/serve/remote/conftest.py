@@ -15,7 +15,7 @@ from agon.match.asking import Sampling
 from agon.match.exchange import exchange_of
 from agon.records import Problem
 from agon.serve.backend import EndpointError
-from agon.serve.endpoints import EndpointPrompts, EndpointSummarizer, endpoint_lineups, endpoint_of
+from agon.serve.endpoints import EndpointPrompts, endpoint_lineups, endpoint_of, endpoint_summarizer
 from agon.serve.records import Job
 from agon.serve.remote.backend import RemoteBackend
 
@@ -183,7 +183,7 @@ class Trial:
             can_check=False,
             lineup=endpoint_lineups()[model],
             prompts=EndpointPrompts("boxed"),
-            summarizer=EndpointSummarizer("boxed"),
+            summarizer=endpoint_summarizer("boxed"),
             style="boxed",
             **{"sampling": self.sampling, "seed": 5, **fields},
         )
