@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import httpx
 import openai
 import pytest
 
 PROBLEM = "12 7 5 = 24"
+# Patient: the machine may be busy.
+get = partial(httpx.get, timeout=60)
 MESSAGES = [{"role": "user", "content": PROBLEM}]
 
 
@@ -194,7 +197,7 @@ def test_many_at_once_get_what_each_gets_alone(served, client):
 
 def test_an_async_stream_that_is_left_gives_everything_up(served, client):
     def num_left():
-        lines = httpx.get(f"{served}/metrics").text.splitlines()
+        lines = get(f"{served}/metrics").text.splitlines()
         return sum(float(line.split()[1]) for line in lines if line.startswith('agon_cancelled_total{reason="client"}'))
 
     before = num_left()

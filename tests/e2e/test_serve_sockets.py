@@ -8,11 +8,14 @@ import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
 
 PROBLEM = "12 7 5 = 24"
+# Patient: the machine may be busy.
+get = partial(httpx.get, timeout=60)
 CHAT = "/v1/chat/completions"
 LEFT = 'agon_cancelled_total{reason="client"}'
 
@@ -72,7 +75,7 @@ def ask(sock, content):
 
 
 def counted(served, name):
-    lines = httpx.get(f"{served}/metrics").text.splitlines()
+    lines = get(f"{served}/metrics").text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
 
 
@@ -168,12 +171,12 @@ def test_head_has_the_headers_and_no_body(connect):
 
 
 def test_the_arena_page_and_its_files_answer(served):
-    page = httpx.get(served).text
+    page = get(served).text
     names = re.findall(r'"arena/static/([^"]+)"', page)
     assert {"main.js", "arena.css"} <= set(names)
     for name in names:
-        assert httpx.get(f"{served}/arena/static/{name}").status_code == 200, name
-    assert httpx.get(f"{served}/arena/info").json()["form"] == "countdown"
+        assert get(f"{served}/arena/static/{name}").status_code == 200, name
+    assert get(f"{served}/arena/info").json()["form"] == "countdown"
 
 
 def test_clients_that_leave_in_the_middle_leave_nothing_behind(connect, served, expected):
