@@ -18,6 +18,10 @@ _COUNTDOWN = re.compile(
 )
 
 
+# Most characters of a typed text that an error repeats.
+_MOST_SHOWN = 80
+
+
 class Typed(NamedTuple):
     """A problem, and whether a program can check its answer."""
 
@@ -26,15 +30,20 @@ class Typed(NamedTuple):
 
 
 def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
-    """Turn typed text into a problem of the run's task. Countdown needs no gold answer; any other is checked only with one.
+    """Turn typed text into a problem of the run's task. Countdown takes no gold answer; any other is checked only with one.
 
     Raises:
-        DataError: the text is empty, or no problem of a countdown task.
+        DataError: the text is empty, or no problem of a countdown task, or the gold answer is one that no program can use.
     """
     if settings.name == "countdown-lite" and settings.path is None:
-        return Typed(_countdown(text), can_check=True)
+        problem = _countdown(text)
+        if gold is not None:
+            raise DataError("a program alone checks the answers to these problems: leave the right answer out")
+        return Typed(problem, can_check=True)
     if not text.strip():
         raise DataError("the problem is empty: give its text")
+    if gold is not None and not gold.strip():
+        raise DataError("the right answer is empty: give one, or leave it out")
     verifier = verifier_of(settings)
     if verifier == "expression":
         raise DataError(
@@ -50,11 +59,13 @@ def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
 def _countdown(text: str) -> Problem:
     found = _COUNTDOWN.fullmatch(text)
     if found is None:
-        raise DataError(f"{text!r} is no countdown problem: give three numbers and a target, such as '12 7 5 = 24'")
+        raise DataError(
+            f"{_shown(text)} is no countdown problem: give three numbers and a target, such as '12 7 5 = 24'"
+        )
     *numbers, target = (int(group) for group in found.groups())
     if not all(1 <= number <= LARGEST_NUMBER for number in numbers) or not 1 <= target <= LARGEST_VALUE:
         raise DataError(
-            f"{text!r} is outside the base's world: numbers are 1 to {LARGEST_NUMBER}, the target is 1 to {LARGEST_VALUE}"
+            f"{_shown(text)} is outside the base's world: numbers are 1 to {LARGEST_NUMBER}, the target is 1 to {LARGEST_VALUE}"
         )
     # The base knows the numbers in falling order.
     numbers.sort(reverse=True)
@@ -68,3 +79,7 @@ def _countdown(text: str) -> Problem:
         summary_style="tries",
         details={"numbers": numbers, "target": target},
     )
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…")

@@ -12,6 +12,25 @@ def test_a_number_with_thousands_of_digits_is_no_countdown_problem():
         typed_problem(TaskSettings(), "9" * 5000 + " 7 5 = 24", None)
 
 
+def test_an_error_repeats_the_beginning_of_a_long_text():
+    with pytest.raises(DataError) as error:
+        typed_problem(TaskSettings(), "a" * 10**6, None)
+    assert str(error.value).startswith(f"'{'a' * 80}…' is no countdown problem")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "gold", "reason"),
+    [
+        (TaskSettings(), "12 7 5 = 24", "24", "a program alone checks"),
+        (TaskSettings(), "12 7 5 = 24", "", "a program alone checks"),
+        (TaskSettings(name="gsm8k"), "What is 1+1?", " ", "the right answer is empty"),
+    ],
+)
+def test_a_right_answer_that_cannot_be_used_is_not_ignored(settings, text, gold, reason):
+    with pytest.raises(DataError, match=reason):
+        typed_problem(settings, text, gold)
+
+
 def test_a_typed_code_problem_cannot_be_checked():
     settings = TaskSettings(name="mbpp", answer_style="code")
     assert not typed_problem(settings, "Double a number.", None).can_check
