@@ -22,9 +22,10 @@ from agon.runs import (
     read_matches,
     read_metrics,
     read_timings,
-    redact,
 )
+from agon.runs.evaluations import matches_of
 from agon.runs.matrix import read_matrix
+from agon.secrecy import redact
 
 _MAX_TITLE = 4
 
@@ -132,8 +133,7 @@ def _read_evaluation(file: Path, run: Run | None) -> Evaluation:
     is_whole = isinstance(interval, dict) and all(isinstance(interval.get(end), int | float) for end in ("low", "high"))
     if not (is_whole and isinstance(result.get("accuracy"), int | float) and isinstance(result.get("n"), int)):
         raise RunError(f"{file} has no accuracy, n or interval: evaluate again, or remove the file")
-    matches = file.with_name(f"{file.stem}.matches.jsonl.gz")
-    return Evaluation(result, run, matches if matches.exists() else None)
+    return Evaluation(result, run, matches_of(file, result))
 
 
 def _order(evaluation: Evaluation) -> tuple[int, int, str, str]:

@@ -10,6 +10,7 @@ from agon.errors import RunError
 from agon.report.collect import Run
 from agon.runs import read_json
 from agon.runs.evaluations import MICROSCOPE_FILE, MICROSCOPE_FORMAT
+from agon.secrecy import redact
 
 Found = Mapping[str, Any]
 
@@ -103,7 +104,7 @@ def _read(run: Run) -> Found | None:
     path = run.path / MICROSCOPE_FILE
     if not path.exists():
         return None
-    found = read_json(path)
+    found = redact(read_json(path))
     if found.get("format_version") != MICROSCOPE_FORMAT:
         raise RunError(
             f"{path} is of format version {found.get('format_version')!r}, this report reads {MICROSCOPE_FORMAT}: examine again"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -11,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import agon
+from agon.errors import RunError
 from agon.metrics import METRICS, PACE, TIMINGS
 from agon.report.alarms import alarm_rows
 from agon.report.collect import Collected, Run
@@ -25,10 +28,13 @@ from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
 from agon.report.pace import PARTS, pace_rows
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
+from agon.secrecy import redact
 
 MAX_RUNS_IN_FULL = 8
 """Most runs, begun or not, that a page shows one by one beside a comparison; of more it shows the arms, and few of their matches."""
 
+_SCRIPTS = ("common.js", "tables.js", "charts.js", "reader.js")
+_MATRIX_SCRIPTS = ("matrix/filter.js", "matrix/frontier.js")
 _MAX_WARNINGS = 8
 _MAX_ALARMS = 40
 
@@ -38,10 +44,12 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
 
     Raises:
         ValueError: the tree is of another format version or contradicts itself.
+        RunError: an examination of a pair is damaged, or a number is not finite.
     """
     matrix = None
     if comparison is not None and len(collected.runs) > 1:
-        matrix = matrix_view(Tree.of(comparison), collected.runs)
+        matrix = matrix_view(Tree.of(redact(comparison)), collected.runs)
+    script = _script(*_SCRIPTS, *(_MATRIX_SCRIPTS if matrix is not None else ()))
     is_full = matrix is None or len(collected.runs) + len(collected.missing) <= MAX_RUNS_IN_FULL
     alarms = alarm_rows(collected.runs)
     page = (
@@ -49,6 +57,8 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
         .get_template("report.html.j2")
         .render(
             asset=_asset,
+            script=script,
+            script_hash=_hash_of(script),
             version=agon.__version__,
             title=collected.title,
             warnings=_some(general_warnings(collected)),
@@ -176,9 +186,27 @@ def _asset(name: str) -> Markup:
     return Markup((resources.files("agon.report") / "templates" / name).read_text(encoding="utf-8"))
 
 
+def _script(*names: str) -> Markup:
+    """Return files of ours as the text of one script element."""
+    return Markup("\n").join(map(_asset, names))
+
+
+def _hash_of(script: Markup) -> str:
+    """Return what the page's policy names its script by: a browser runs no other, should one get into the page."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
 def _data(tree: Any) -> Markup:
-    """Return JSON that cannot end the script element it stands in, whatever text it holds."""
-    return Markup(json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
+    """Return JSON that cannot end the script element it stands in, whatever text it holds.
+
+    Raises:
+        RunError: it holds a number that is not finite, which JSON has no word for.
+    """
+    try:
+        text = json.dumps(tree, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:
+        raise RunError(f"a number in the run folders cannot be shown ({error}): restore them from a copy") from None
+    return Markup(text.replace("<", "\\u003c"))
 
 
 def _flat(config: Mapping[str, Any]) -> list[tuple[str, str]]:

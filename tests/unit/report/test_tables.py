@@ -13,11 +13,11 @@ from agon.report.tables import (
     interval_legend,
     result_rows,
 )
-from agon.runs import write_evaluation
+from agon.runs import read_json, write_evaluation
 
 
 def edit(path, **changes):
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    path.write_text(json.dumps({**read_json(path), **changes}))
 
 
 def test_conversion_and_regression_agree_with_the_matches_they_are_shown_beside(parent):
@@ -67,7 +67,7 @@ def test_what_a_run_counted_itself_is_taken_from_it(parent):
 
 
 def test_a_run_whose_problems_are_used_up_is_finished_before_its_last_step(parent):
-    config = json.loads((parent / "agon" / "config.json").read_text())
+    config = read_json(parent / "agon" / "config.json")
     config["train"]["steps"] = 50
     (parent / "agon" / "config.json").write_text(json.dumps(config))
     path = parent / "agon" / "metrics.jsonl"
@@ -87,7 +87,7 @@ def test_nothing_forbids_comparing_rows_of_one_quickstart(parent):
 def test_other_problems_other_budgets_and_missing_or_unfinished_runs_are_told(parent, fake):
     edit(parent / "agon" / "evaluations" / "agon.json", per_problem=[{"id": "x", "correct": [True]}])
     edit(parent / "grpo" / "evaluations" / "grpo.json", split="dev")
-    config = json.loads((parent / "agon" / "config.json").read_text())
+    config = read_json(parent / "agon" / "config.json")
     config["train"]["steps"] = 50
     (parent / "agon" / "config.json").write_text(json.dumps(config))
     lines = (
@@ -121,7 +121,7 @@ def test_few_problems_truncation_and_checker_errors_are_warned_of(parent):
 
 
 def test_intervals_of_several_kinds_are_each_told(parent, fake):
-    result = json.loads((parent / "agon" / "evaluations" / "agon.json").read_text())
+    result = read_json(parent / "agon" / "evaluations" / "agon.json")
     result |= {
         "label": "agon-4",
         "samples": 4,

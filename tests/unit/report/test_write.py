@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import json
 import os
 import random
@@ -12,7 +14,7 @@ import pytest
 from agon.errors import RunError
 from agon.records import to_json
 from agon.report import write_report
-from agon.runs import match_from_json, write_evaluation
+from agon.runs import match_from_json, read_json, write_evaluation
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -103,7 +105,7 @@ def hostile(tmp_path, fake):
     write_evaluation(run, "agon", result, [match])
     alarm = {"name": HOSTILE, "about": HOSTILE, "message": HOSTILE, "since": HOSTILE, "step": 2, "mode": "stop"}
     (run / "alarms.jsonl").write_text(json.dumps(alarm) + "\n")
-    config = json.loads((run / "config.json").read_text())
+    config = read_json(run / "config.json")
     config["task"] = {"path": HOSTILE}
     (run / "config.json").write_text(json.dumps(config))
     return run
@@ -123,9 +125,26 @@ def test_hostile_text_stays_text(hostile):
     assert "alert(2)> 49" not in page.text
 
 
+def test_the_policy_of_the_page_names_its_own_script_by_its_hash(parent):
+    write_report([parent], parent.parent / "r.html")
+    source = (parent.parent / "r.html").read_text()
+    (script,) = re.findall(r"<script>(.*?)</script>", source, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in source
+    assert source.count("unsafe-inline") == 1  # of styles
+
+
+def test_the_name_of_a_folder_stays_text(tmp_path, fake):
+    run = fake.run(tmp_path / "<script>alert(3)<!--", "agon", steps=2)
+    found = report_of(run)
+    assert "<script>alert(3)<!--" in found.text
+    ids = [attributes.get("id") for tag, attributes in found.elements if tag == "script"]
+    assert ids == ["curves-data", "reader-data", None]
+
+
 def test_every_evaluation_has_its_row_with_interval_n_and_tokens(parent):
     text = words(report_of(parent))
-    results = json.loads((parent / "agon" / "evaluations" / "agon.json").read_text())
+    results = read_json(parent / "agon" / "evaluations" / "agon.json")
     interval = f"[{results['interval']['low']:.3f}, {results['interval']['high']:.3f}]"
     tokens = results["tokens"]
     assert (
@@ -174,7 +193,7 @@ def test_a_run_that_has_just_begun_has_a_report(tmp_path, fake):
 
 def test_secrets_do_not_pass_from_a_run_folder_into_the_report(tmp_path, fake):
     run = fake.run(tmp_path / "run", "agon", steps=2)
-    config = json.loads((run / "config.json").read_text())
+    config = read_json(run / "config.json")
     config["tracking"]["api_key"] = "very-secret-value"
     (run / "config.json").write_text(json.dumps(config))
     report_of(run)
@@ -223,16 +242,35 @@ CATCH = (
 )
 
 
+def dom_of(source: str, folder: Path) -> str:
+    """Return what a browser makes of a page, its scripts run."""
+    (folder / "page.html").write_text(source)
+    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    flags += f" --disable-component-update --disable-sync --window-size=1300,900 --user-data-dir={folder / 'profile'}"
+    command = [str(CHROMIUM), *flags.split(), "--dump-dom", (folder / "page.html").as_uri()]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env={**os.environ}).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_a_browser_runs_the_pages_own_script_and_no_other(parent, tmp_path):
+    write_report([parent], tmp_path / "r.html")
+    attack = "document.title = 'attacked'"
+    source = (tmp_path / "r.html").read_text()
+    source = source.replace("</body>", f'<script>{attack}</script><img src="x" onerror="{attack}"></body>')
+    dom = dom_of(source, tmp_path)
+    assert dom.count('<figure class="chart">') > 10
+    assert "<title>attacked</title>" not in dom
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_a_browser_draws_the_curves_and_the_reader_obeys_keys_and_filters(parent, tmp_path):
     write_report([parent], tmp_path / "r.html")
-    source = (tmp_path / "r.html").read_text().replace("<body>", "<body>" + CATCH).replace("</body>", DRIVE + "</body>")
-    (tmp_path / "driven.html").write_text(source)
-    flags = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    flags += f" --disable-component-update --disable-sync --window-size=1300,900 --user-data-dir={tmp_path / 'profile'}"
-    command = [str(CHROMIUM), *flags.split(), "--dump-dom", (tmp_path / "driven.html").as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env={**os.environ}).stdout
+    # The page's policy names its own script by its hash, and would not run the test's.
+    source = re.sub(r"'sha256-[^']+'", "'unsafe-inline'", (tmp_path / "r.html").read_text())
+    source = source.replace("<body>", "<body>" + CATCH).replace("</body>", DRIVE + "</body>")
+    dom = dom_of(source, tmp_path)
     found = re.search(r'<pre id="driven">(.*?)</pre>', dom)
     assert found is not None
     out = json.loads(found[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))

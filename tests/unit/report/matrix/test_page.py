@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -141,6 +143,9 @@ def test_names_and_notes_from_files_stay_text(made, tree):
     tree["subject"]["task"] = HOSTILE
     tree["tests"][0]["kind"] = HOSTILE
     source = page_of(made, tree)
+    (script,) = re.findall(r"<script>(.*?)</script>", source, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in source
     # The page's own scripts: curves, frontier, reader, code.
     assert len(re.findall("<script", source)) == 4
     assert "<img" not in source
@@ -184,3 +189,10 @@ def test_runs_are_found_wherever_the_page_is_made_from(made, tree, monkeypatch):
     for arm in tree["arms"]:
         arm["runs"] = [{**run, "run": str(Path(run["run"]).relative_to(made))} for run in arm["runs"]]
     assert [len(arm.runs) for arm in arms_of(Tree.of(tree), collect([made]).runs)] == [2, 2, 2, 2]
+
+
+def test_no_secret_that_a_note_quotes_passes_into_the_page(made, tree):
+    tree["notes"] = ["the base differs: https://me:password1@host/model"]
+    source = page_of(made, tree)
+    assert "https://[redacted]@host/model" in source
+    assert "password1" not in source
