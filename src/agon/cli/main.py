@@ -33,6 +33,7 @@ def build_parser() -> Parser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 usage or configuration, 3 diverged, 130 interrupted."""
+    _open_closed_streams()
     options = build_parser().parse_args(arguments)
     return run_guarded(lambda: options.run(options))
 
@@ -56,6 +57,19 @@ def run_guarded(command: Callable[[], int]) -> int:
         if code is None:
             raise
         return code
+
+
+def _open_closed_streams() -> None:
+    """Let the null device stand for what the shell has closed (`>&-`): print has nowhere to go, and the next file to be opened would get
+    that number, and with it what a library prints.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
 def _tell(error: Exception) -> int | None:

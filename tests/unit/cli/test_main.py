@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from agon.cli import report
@@ -34,3 +37,23 @@ def test_whatever_fails_is_told_in_one_line(monkeypatch, capsys, error, line):
 def test_our_own_mistakes_are_not_hidden(monkeypatch):
     with pytest.raises(RuntimeError, match="a mistake"):
         failing(monkeypatch, RuntimeError("a mistake"))
+
+
+@pytest.mark.parametrize(
+    ("closed", "printed"), [(">&-", (False, True)), ("2>&-", (True, False)), (">&- 2>&- <&-", (False, False))]
+)
+def test_a_closed_stream_takes_what_is_printed(tmp_path, closed, printed):
+    program = (
+        "import os, sys; from agon.cli.main import run_guarded, _open_closed_streams as prepare; prepare(); "
+        "number = os.open('other', os.O_CREAT | os.O_WRONLY); os.write(1, b'out'); os.write(2, b'err'); print('more'); "
+        "print('more', file=sys.stderr); sys.exit(run_guarded(lambda: 3 if number > 2 else 4))"
+    )
+    ended = subprocess.run(
+        ["sh", "-c", f'exec "$0" -c "$1" {closed}', sys.executable, program],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+    )
+    assert ended.returncode == 3
+    assert (b"outmore" in ended.stdout, b"err" in ended.stderr) == printed
+    assert (tmp_path / "other").read_bytes() == b""
