@@ -34,14 +34,14 @@ def solve(options: Namespace) -> int:
     from agon.runs.parent import default_run
     from agon.serve.access import Access
     from agon.serve.run import open_run_service
+    from agon.serve.solve import job_of, solved_json
     from agon.serve.solve import solve as play_one
-    from agon.serve.solve import solved_json
 
     with open_run_service(default_run(Path(options.subject)), Access(), direction=options.direction) as opened:
+        job = job_of(opened.service.offer, options.problem, gold=options.gold, seed=options.seed)
         for note in opened.notes:
             tell(note)
-        watch = _unseen if options.json else _printer()
-        match = play_one(opened.service, options.problem, gold=options.gold, seed=options.seed, tell=watch)
+        match = play_one(opened.service, job, _unseen if options.json else _printer())
     if options.json:
         print_json(solved_json(match))
     return 0

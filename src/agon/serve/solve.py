@@ -10,23 +10,20 @@ from typing import Any
 from agon.match.unchecked import NOT_CHECKED
 from agon.records import Match
 from agon.serve.cascade import play_job
+from agon.serve.models import Offer
 from agon.serve.records import Event, Job, MatchEnded
 from agon.serve.service import Service
 from agon.tasks.typed import typed_problem
 
 
-def solve(
-    service: Service, text: str, *, gold: str | None, seed: int, tell: Callable[[Event], None] = lambda event: None
-) -> Match:
-    """Play one match of the problem in `text` by the service's default model, and `tell` of it while it grows.
+def job_of(offer: Offer, text: str, *, gold: str | None, seed: int) -> Job:
+    """Return one match of the problem in `text` by the default model.
 
     Raises:
         DataError: the text is no problem of the run's task.
-        EngineError: the request does not fit, or what samples failed.
     """
-    offer = service.offer
     problem, can_check = typed_problem(offer.task, text, gold)
-    job = Job(
+    return Job(
         problem=problem,
         can_check=can_check,
         lineup=offer.models[offer.default],
@@ -36,6 +33,14 @@ def solve(
         style=offer.style,
         seed=seed,
     )
+
+
+def solve(service: Service, job: Job, tell: Callable[[Event], None] = lambda event: None) -> Match:
+    """Play a job of one match, and `tell` of it while it grows.
+
+    Raises:
+        EngineError: the request does not fit, or what samples failed.
+    """
     return asyncio.run(_play(service, job, tell))
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from agon.errors import DataError, EngineError
 from agon.serve.records import Crossed, MatchEnded, StageBegan, StageEnded, StageGrew
-from agon.serve.solve import solve, solved_json
+from agon.serve.solve import job_of, solve, solved_json
 
 
 def _tagged(turn):
@@ -14,7 +14,8 @@ def _tagged(turn):
 
 def test_a_problem_is_played_as_the_service_would_and_told_of_in_order(make_service):
     told = []
-    match = solve(make_service(_tagged), "1+1", gold="2", seed=3, tell=told.append)
+    service = make_service(_tagged)
+    match = solve(service, job_of(service.offer, "1+1", gold="2", seed=3), told.append)
     assert [type(event) for event in told] == [
         StageBegan,
         StageGrew,
@@ -33,7 +34,9 @@ def test_a_problem_is_played_as_the_service_would_and_told_of_in_order(make_serv
 
 
 def test_without_a_right_answer_there_is_no_verdict(make_service):
-    assert solved_json(solve(make_service(_tagged), "1+1", gold=None, seed=0))["verdict"] is None
+    service = make_service(_tagged)
+    job = job_of(service.offer, "1+1", gold=None, seed=0)
+    assert solved_json(solve(service, job))["verdict"] is None
 
 
 def test_what_fails_is_raised_and_the_backend_is_closed(make_service):
@@ -44,13 +47,13 @@ def test_what_fails_is_raised_and_the_backend_is_closed(make_service):
     closed = []
     service.backend.close = _noting(closed)
     with pytest.raises(EngineError, match="out of memory"):
-        solve(service, "1+1", gold=None, seed=0)
+        solve(service, job_of(service.offer, "1+1", gold=None, seed=0))
     assert closed == [True]
 
 
 def test_an_empty_problem_is_refused(make_service):
     with pytest.raises(DataError, match="the problem is empty"):
-        solve(make_service(_tagged), "  ", gold=None, seed=0)
+        job_of(make_service(_tagged).offer, "  ", gold=None, seed=0)
 
 
 def _noting(closed):
