@@ -236,6 +236,9 @@ def test_a_picked_problem_brings_its_right_answer_which_typing_takes_away(open_p
 
 def test_a_visit_needs_no_mouse_and_the_focus_is_always_seen(open_page):
     page = open_page()
+    # The form is there when the server has said what it offers; what is drawn anew loses the focus.
+    expect(page.locator("input[name=model]").first).to_be_attached()
+    expect(page.locator("#about")).not_to_be_empty()
     focused = "document.activeElement"
     seen = (
         f"getComputedStyle({focused}.matches('.choice input') ? {focused}.nextElementSibling : {focused}).outlineStyle"
