@@ -29,8 +29,7 @@ def add_parser(subcommands: Subcommands) -> None:
         help="which (default: both of a pair, in folders of their own, or the one)",
     )
     parser.add_argument(
-        *("--checkpoint", "--step"),
-        dest="step",
+        "--checkpoint",
         type=int,
         metavar="STEP",
         help="the checkpoint after this step (default: the newest whole one)",
@@ -89,7 +88,7 @@ def export(options: Namespace) -> int:
         raise ConfigError("--gguf-type was given without --gguf: add it, or leave both out")
     wish = Wish(
         adapter=options.adapter,
-        step=options.step,
+        step=options.checkpoint,
         base=options.base,
         merge=options.merge,
         dtype=options.dtype,

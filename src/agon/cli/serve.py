@@ -34,7 +34,7 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument(
         "--direction", choices=("a-b", "b-a"), help="who drafts in model cascade (default: chosen on dev)"
     )
-    parser.add_argument("--step", metavar="STEP", type=int, help="another checkpoint than the last")
+    parser.add_argument("--checkpoint", metavar="STEP", type=int, help="another checkpoint than the last")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
     _add_address(parser)
     _add_limits(parser)
@@ -112,7 +112,7 @@ def _open_run(options: Namespace, access: Access) -> AbstractContextManager[Open
         default_run(Path(options.subject)),
         access,
         overrides=tuple(options.set),
-        step=options.step,
+        step=options.checkpoint,
         direction=options.direction,
     )
 
@@ -148,10 +148,12 @@ def _keys(path: str | None) -> tuple[str, ...]:
     """Return the keys of the file, or those of the environment.
 
     Raises:
-        ConfigError: there is a place for keys with none in it, or one that cannot be sent.
+        ConfigError: there is a place for keys with none in it, or one that cannot be sent; or there are two places.
     """
     from agon.serve.auth import read_keys
 
+    if path is not None and KEY_VARIABLE in os.environ:
+        raise ConfigError(f"keys are given by {KEY_VARIABLE} and by --api-key-file {path}: unset one of them")
     source = KEY_VARIABLE if path is None else path
     # Bytes that are no text become signs that no header can carry.
     content = os.environ.get(KEY_VARIABLE) if path is None else Path(path).read_bytes().decode("utf-8", "replace")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agon.serve.access import Access
     from agon.serve.service import OpenedService
 
-_OF_A_RUN = ("direction", "step", "set")
+_OF_A_RUN = ("direction", "checkpoint", "set")
 _OF_ENDPOINTS = ("drafter", "challenger", "drafter_model", "challenger_model", "answer_style", "max_tokens")
 
 

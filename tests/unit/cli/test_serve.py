@@ -67,9 +67,12 @@ def test_keys_come_from_the_environment_or_a_file(monkeypatch, tmp_path, capsys)
     path = tmp_path / "keys"
     path.write_text("three\n\nfour\n")
     assert _keys(None) == ("one", "two")
-    assert _keys(str(path)) == ("three", "four")
     assert _access(options("--host", "0.0.0.0")).keys == ("one", "two")
     assert capsys.readouterr().err == ""
+    with pytest.raises(ConfigError, match="AGON_API_KEY and by --api-key-file"):
+        _keys(str(path))
+    monkeypatch.delenv("AGON_API_KEY")
+    assert _keys(str(path)) == ("three", "four")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,9 @@ def options(*words):
 
 
 def test_a_run_or_two_endpoints_are_served():
-    assert not wants_endpoints(options("runs/x", "--direction", "b-a", "--step", "0", "--set", "rollout.max_rows=4"))
+    assert not wants_endpoints(
+        options("runs/x", "--direction", "b-a", "--checkpoint", "0", "--set", "rollout.max_rows=4")
+    )
     assert wants_endpoints(options(*BOTH, "--answer-style", "code", "--drafter-model", "m", "--max-tokens", "9"))
 
 
@@ -35,7 +37,7 @@ def test_a_run_or_two_endpoints_are_served():
         (["runs/x", "--max-tokens", "9"], "--max-tokens is for two endpoints, but a run was named"),
         (["runs/x", "--answer-style", "tags"], "--answer-style is for two endpoints, but a run was named"),
         ([*BOTH, "--direction", "a-b"], "--direction is for a run, but two endpoints were named"),
-        ([*BOTH, "--step", "0"], "--step is for a run, but two endpoints were named"),
+        ([*BOTH, "--checkpoint", "0"], "--checkpoint is for a run, but two endpoints were named"),
         ([*BOTH, "--set", "a.b=1"], "--set is for a run, but two endpoints were named"),
         (BOTH[:2], "--challenger is missing: give its URL"),
         (BOTH[2:], "--drafter is missing: give its URL"),
