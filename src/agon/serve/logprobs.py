@@ -12,7 +12,7 @@ _LEAST = -9999.0
 
 
 class TokenTexts:
-    """Reads tokens one after another: the texts of all of them, joined, are the text.
+    """Reads tokens one after another: the texts of all of them, joined, are the text, or begin with it where a stop string cut a token.
 
     A character of several tokens belongs to the last of them; stop tokens and other special ones have no text.
     """
@@ -29,7 +29,7 @@ class TokenTexts:
         """Return the texts of all tokens of a whole text, its last character unfinished or not."""
         texts = self.add(token_ids)
         if texts:
-            texts[-1] = text[sum(map(len, texts[:-1])) :]
+            texts[-1] += text[sum(map(len, texts)) :]
         return texts
 
 

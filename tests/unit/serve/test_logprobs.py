@@ -44,6 +44,10 @@ def test_a_whole_text_that_ends_in_half_a_character_is_still_the_sum_of_its_toke
     assert TokenTexts(VOCABULARY).all_of([], "") == []
 
 
+def test_a_token_that_a_stop_string_cut_is_told_whole_as_it_is_in_a_stream():
+    assert TokenTexts(VOCABULARY).all_of([1, 4], "caf ") == ["caf", " x"]
+
+
 def test_logprobs_that_json_cannot_say_are_the_least_that_openai_has():
     told = chat_logprobs(["a"], [-math.inf])
     assert told["content"] == [{"token": "a", "logprob": -9999.0, "bytes": [97], "top_logprobs": []}]
