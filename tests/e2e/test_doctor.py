@@ -5,6 +5,8 @@ import shutil
 import subprocess
 import sys
 
+from agon.runs import read_json
+
 
 def test_doctor_says_what_can_be_done_here(agon, capsys):
     assert agon("doctor", "--json") == 0
@@ -42,7 +44,7 @@ def test_doctor_tells_two_runs_apart(agon, trained, tmp_path, capsys):
     other.mkdir()
     for name in ("manifest.json", "config.json"):
         shutil.copy(trained / name, other / name)
-    config = json.loads((other / "config.json").read_text())
+    config = read_json(other / "config.json")
     config["train"]["seed"] = 7
     (other / "config.json").write_text(json.dumps(config))
     assert agon("doctor", trained, other) == 0

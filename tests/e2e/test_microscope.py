@@ -4,11 +4,13 @@ import json
 
 import pytest
 
+from agon.runs import read_json
+
 
 def test_the_pair_of_a_run_is_examined_and_filed_in_its_folder(agon, trained, capsys):
     assert agon("eval", trained, "--microscope", "--split", "dev", "--json") == 0
     printed = json.loads(capsys.readouterr().out)
-    assert printed == json.loads((trained / "microscope.json").read_text())
+    assert printed == read_json(trained / "microscope.json")
     assert (printed["n"], printed["samples"], printed["split"], printed["method"]) == (6, 2, "dev", "agon")
     # "noise" starts B apart from the base, four steps move both.
     assert printed["updates"]["distance"] > 0

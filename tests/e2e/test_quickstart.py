@@ -7,6 +7,7 @@ import json
 import pytest
 
 from agon.ablation.quickstart import AGON, COOPERATIVE, DOUBLED, GRPO, ROWS
+from agon.runs import read_json
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_the_doubled_cap_is_the_only_difference_of_the_equal_token_rival(quickst
 
 def test_all_rows_measure_the_same_problems(quickstart):
     out, _ = quickstart
-    results = {path.stem: json.loads(path.read_text()) for path in out.rglob("evaluations/*.json")}
+    results = {path.stem: read_json(path) for path in out.rglob("evaluations/*.json")}
     assert set(results) == {row.label for row in ROWS}
     problems = {label: [row["id"] for row in result["per_problem"]] for label, result in results.items()}
     assert len({tuple(ids) for ids in problems.values()}) == 1

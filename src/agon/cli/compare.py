@@ -47,7 +47,7 @@ def compare(options: Namespace) -> int:
         split=options.split,
     )
     if options.out is not None:
-        write_json(Path(options.out), comparison.to_json())
+        write_json(Path(options.out), comparison.to_json(), is_sealed=False)
     if options.json:
         print_json(comparison.to_json())
         return 0

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from agon.errors import RunError
+from agon.runs.reading import sealed
 
 MARKER = "complete.json"
 """File written last into an atomic folder: size and sha256 of every other file, and what else its writer says of the whole."""
@@ -24,6 +25,8 @@ _REMEDIES = {
     errno.EDQUOT: "the disk quota is used up: free some space, then try again (a training: with --resume)",
     errno.EACCES: "permission denied: give a folder you may write to",
     errno.EPERM: "not permitted: give a folder you may write to",
+    errno.EIO: "the disk failed to read or write: look after it, then try again (a training: with --resume)",
+    errno.EFBIG: "no file may grow further here: raise the limit (ulimit -f), then try again (a training: with --resume)",
     errno.EROFS: "the file system is read-only: give a folder you may write to",
     errno.ENOTDIR: "a part of the path is a file: give another folder",
     errno.EEXIST: "a file of that name is in the way: give another folder",
@@ -44,6 +47,19 @@ def output_errors(path: Path) -> Generator[None]:
     except OSError as error:
         reason = _REMEDIES.get(error.errno or 0, f"{error.strerror or error}: give another place to write to")
         raise RunError(f"cannot write {path}: {reason}") from error
+
+
+@contextmanager
+def input_errors(path: Path) -> Generator[None]:
+    """Turn the operating system's refusal to read `path` into one line for the user.
+
+    Raises:
+        RunError: names the path and what the system said.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -194,8 +210,11 @@ def _seal(folder: Path, says: Mapping[str, Any] | None) -> None:
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
     if says is not None:
-        content = {"format_version": 1, **says, "files": file_hashes(folder)}
-        atomic_write_text(folder / MARKER, json.dumps(content, indent=1))
+        content = sealed({"format_version": 1, **says, "files": file_hashes(folder)})
+        with (folder / MARKER).open("xb") as stream:
+            stream.write(json.dumps(content, indent=1).encode())
+            stream.flush()
+            os.fsync(stream.fileno())
     for inner in (folder, *(entry for entry in folder.rglob("*") if entry.is_dir())):
         sync_folder(inner)
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
 from agon.runs.atomic import MARKER, remove, sha256_of
-from agon.runs.reading import parse_json
+from agon.runs.reading import parse_json, unsealed
 
 _FORMAT = 1
 _NAME = re.compile(r"step-(\d{6,})")
@@ -25,6 +25,13 @@ class Newest(NamedTuple):
 
     path: Path | None
     skipped: list[Skipped]
+
+
+class Recorded(NamedTuple):
+    """How a file that grows with the run began when a checkpoint was saved."""
+
+    num_bytes: int
+    sha256: str
 
 
 def checkpoint_name(step: int) -> str:
@@ -46,10 +53,19 @@ def is_last(path: Path, *, steps: int) -> bool:
     before checkpoints did is the last if it has them all.
     """
     try:
-        said = parse_json((path / MARKER).read_bytes()).get("is_last")
+        said = unsealed(parse_json((path / MARKER).read_bytes())).get("is_last")
     except (OSError, ValueError, AttributeError):
         return False
     return said if isinstance(said, bool) else checkpoint_step(path) >= steps
+
+
+def recorded_lines(path: Path) -> dict[str, Recorded]:
+    """Return how metrics and alarms began when a checkpoint was saved, by file name; nothing where it does not say."""
+    try:
+        said = unsealed(parse_json((path / MARKER).read_bytes()))["lines"]
+        return {str(name): Recorded(int(own["bytes"]), str(own["sha256"])) for name, own in said.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
 
 
 def list_checkpoints(run: Path) -> list[Path]:
@@ -68,7 +84,7 @@ def verify_checkpoint(path: Path) -> str | None:
     """
     marker = path / MARKER
     try:
-        content = parse_json(marker.read_bytes())
+        content = unsealed(parse_json(marker.read_bytes()))
         version = content.get("format_version", _FORMAT)
         files = cast("dict[str, dict[str, Any]]", dict(content["files"]))
     except FileNotFoundError:
@@ -109,14 +125,26 @@ def prune_checkpoints(run: Path, keep: int) -> list[Path]:
     kept = 0
     for path in reversed(list_checkpoints(run)):
         if kept >= keep:
-            # The marker goes first: a removal that is interrupted leaves a checkpoint that says so.
-            if not path.is_symlink():
-                (path / MARKER).unlink(missing_ok=True)
-            remove(path)
+            _remove(path)
             removed.append(path)
         elif verify_checkpoint(path) is None:
             kept += 1
     return removed
+
+
+def drop_checkpoints_after(run: Path, completed_steps: int) -> list[Path]:
+    """Remove the checkpoints of later steps, which a run that goes on from an earlier one saves anew; return what was removed."""
+    later = [path for path in list_checkpoints(run) if checkpoint_step(path) > completed_steps]
+    for path in reversed(later):
+        _remove(path)
+    return later
+
+
+def _remove(path: Path) -> None:
+    # The marker goes first: a removal that is interrupted leaves a checkpoint that says so.
+    if not path.is_symlink():
+        (path / MARKER).unlink(missing_ok=True)
+    remove(path)
 
 
 def _is_below(name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agon.errors import RunError
 from agon.records import Match
-from agon.runs.atomic import output_errors, refuse_link_outside
+from agon.runs.atomic import input_errors, output_errors, refuse_link_outside, sha256_of
 from agon.runs.manifest import read_json, write_json
 from agon.runs.matches import write_matches
 
@@ -18,6 +18,10 @@ MICROSCOPE_FILE = "microscope.json"
 MICROSCOPE_FORMAT = 1
 """Version of that file's format."""
 
+MATCHES_HASH = "matches_sha256"
+"""Entry of a result: the hash of the file with its matches."""
+
+_MATCHES = ".matches.jsonl.gz"
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-]{0,99}")
 
 
@@ -36,6 +40,8 @@ def check_label(label: str) -> None:
 def write_evaluation(run: Path, label: str, result: Mapping[str, Any], matches: Iterable[Match] | None = None) -> Path:
     """Write a result, and its matches first if given; an earlier result of the same label is replaced. Return the JSON's path.
 
+    The result holds the hash of its matches: a process that is killed between the two leaves an old result with new matches.
+
     Raises:
         RunError: the label cannot be a file name, or the place cannot be written to or is a link out of the folder.
     """
@@ -45,9 +51,29 @@ def write_evaluation(run: Path, label: str, result: Mapping[str, Any], matches: 
     with output_errors(folder):
         folder.mkdir(exist_ok=True)
     if matches is not None:
-        write_matches(evaluation_matches_path(run, label), matches)
+        matches_path = evaluation_matches_path(run, label)
+        write_matches(matches_path, matches)
+        result = {**result, MATCHES_HASH: sha256_of(matches_path)}
     path = folder / f"{label}.json"
     write_json(path, result)
+    return path
+
+
+def matches_of(file: Path, result: Mapping[str, Any]) -> Path | None:
+    """Return the matches that a result was counted from, or None where none were kept.
+
+    Raises:
+        RunError: those that lie beside it are others, or damaged.
+    """
+    path = file.with_name(f"{file.stem}{_MATCHES}")
+    if not path.exists():
+        return None
+    expected = result.get(MATCHES_HASH)
+    with input_errors(path):
+        if expected not in (None, sha256_of(path)):
+            raise RunError(
+                f"{path} is not what {file.name} was counted from (its sha256 differs): evaluate again, or remove both"
+            )
     return path
 
 
@@ -68,4 +94,4 @@ def evaluation_files(run: Path) -> list[Path]:
 
 def evaluation_matches_path(run: Path, label: str) -> Path:
     """Return where the matches of an evaluation are (or would be)."""
-    return run / "evaluations" / f"{label}.matches.jsonl.gz"
+    return run / "evaluations" / f"{label}{_MATCHES}"

@@ -11,13 +11,14 @@ from typing import Any, Self
 from agon.errors import RunError
 from agon.records import Match
 from agon.runs.atomic import atomic_directory, output_errors, refuse_link_outside, remove_leftovers
-from agon.runs.checkpoints import checkpoint_name, prune_checkpoints
+from agon.runs.checkpoints import checkpoint_name, drop_checkpoints_after, prune_checkpoints
 from agon.runs.lines import (
     ALARMS_FILE,
     METRICS_FILE,
     TIMINGS_FILE,
     append_line,
     check_metrics,
+    record_lines,
     sync_file,
     truncate_alarms,
     truncate_metrics,
@@ -148,7 +149,7 @@ class RunFolder:
         for name in (METRICS_FILE, ALARMS_FILE):
             sync_file(self.path / name)
         path = self.path / "checkpoints" / checkpoint_name(completed_steps)
-        with atomic_directory(path, says={"is_last": is_last}) as folder:
+        with atomic_directory(path, says={"is_last": is_last, "lines": record_lines(self.path)}) as folder:
             yield folder
 
     def prune_checkpoints(self, keep: int) -> list[Path]:
@@ -156,11 +157,13 @@ class RunFolder:
         return prune_checkpoints(self.path, keep)
 
     def rewind(self, completed_steps: int) -> None:
-        """Drop metrics, timings, alarms and matches of later steps, so that the run continues as if it had not gone on.
+        """Drop metrics, timings, alarms, matches and checkpoints of later steps, so that the run continues as if it had not gone on.
 
         Raises:
             RunError: metrics.jsonl has fewer lines than steps were completed.
         """
+        # First: a later checkpoint vouches for lines that are about to go.
+        drop_checkpoints_after(self.path, completed_steps)
         truncate_metrics(self.path, completed_steps)
         truncate_timings(self.path, completed_steps)
         truncate_alarms(self.path, completed_steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -11,7 +12,8 @@ from typing import Any
 
 from agon.errors import DivergedError, RunError
 from agon.metrics import check_names
-from agon.runs.atomic import atomic_write_bytes, open_to_append, output_errors
+from agon.runs.atomic import atomic_write_bytes, open_to_append, output_errors, sha256_of
+from agon.runs.checkpoints import list_checkpoints, recorded_lines
 from agon.runs.reading import parse_json
 
 METRICS_FILE = "metrics.jsonl"
@@ -71,7 +73,12 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """Return a run's metrics, one mapping a step."""
+    """Return a run's metrics, one mapping a step.
+
+    Raises:
+        RunError: the file is damaged, or no longer what it was when the newest checkpoint was saved.
+    """
+    require_recorded(run, METRICS_FILE)
     return _steps(run / METRICS_FILE)
 
 
@@ -81,8 +88,43 @@ def read_timings(run: Path) -> list[dict[str, Any]]:
 
 
 def read_alarms(run: Path) -> list[dict[str, Any]]:
-    """Return the alarms of a run, in the order they sounded."""
+    """Return the alarms of a run, in the order they sounded.
+
+    Raises:
+        RunError: the file is damaged, or no longer what it was when the newest checkpoint was saved.
+    """
+    require_recorded(run, ALARMS_FILE)
     return read_lines(run / ALARMS_FILE)
+
+
+def record_lines(run: Path) -> dict[str, dict[str, str | int]]:
+    """Return size and sha256 of metrics and alarms as they are, for the checkpoint that is saved now."""
+    found = {name: run / name for name in (METRICS_FILE, ALARMS_FILE)}
+    return {
+        name: {"bytes": path.stat().st_size, "sha256": sha256_of(path)}
+        for name, path in found.items()
+        if path.is_file()
+    }
+
+
+def require_recorded(run: Path, name: str, checkpoint: Path | None = None) -> None:
+    """Check that metrics or alarms still begin with what they were when a checkpoint (the newest, if none is given) was saved.
+
+    A checkpoint from before they were recorded, and one whose marker cannot be read, vouch for nothing.
+
+    Raises:
+        RunError: they do not.
+    """
+    saved = checkpoint or next(reversed(list_checkpoints(run)), None)
+    recorded = None if saved is None else recorded_lines(saved).get(name)
+    if saved is None or recorded is None:
+        return
+    data = b"".join(_whole_lines(run / name))[: recorded.num_bytes]
+    if len(data) < recorded.num_bytes or hashlib.sha256(data).hexdigest() != recorded.sha256:
+        raise RunError(
+            f"{run / name} is not what it was when checkpoint {saved.name} was saved: restore it from a copy, or remove that checkpoint "
+            "to go on from one before it"
+        )
 
 
 def truncate_metrics(run: Path, completed_steps: int) -> None:
@@ -103,8 +145,8 @@ def truncate_metrics(run: Path, completed_steps: int) -> None:
 
 
 def truncate_timings(run: Path, completed_steps: int) -> None:
-    """Drop the timings of later steps. Some may be missing: they are written last, and decide nothing."""
-    _drop_later(run / TIMINGS_FILE, completed_steps)
+    """Drop the timings of later steps, and those that cannot be read. They are written last, and decide nothing."""
+    _keep(run / TIMINGS_FILE, [line for line in _whole_lines(run / TIMINGS_FILE) if _is_before(line, completed_steps)])
 
 
 def truncate_alarms(run: Path, completed_steps: int) -> None:
@@ -130,6 +172,14 @@ def _steps(path: Path) -> list[dict[str, Any]]:
 def _drop_later(path: Path, completed_steps: int) -> None:
     lines, rows = _whole_lines(path), read_lines(path)
     _keep(path, [line for line, row in zip(lines, rows, strict=True) if row.get("step", -1) < completed_steps])
+
+
+def _is_before(line: bytes, completed_steps: int) -> bool:
+    try:
+        step = parse_json(line)["step"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return type(step) is int and step < completed_steps
 
 
 def _keep(path: Path, lines: list[bytes]) -> None:

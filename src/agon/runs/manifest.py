@@ -13,7 +13,7 @@ from typing import Any, Literal
 import agon
 from agon.errors import RunError
 from agon.runs.atomic import atomic_write_bytes
-from agon.runs.reading import parse_json
+from agon.runs.reading import parse_json, sealed, unsealed
 from agon.secrecy import redact
 
 FORMAT_VERSION = 1
@@ -169,15 +169,19 @@ def read_json(path: Path) -> dict[str, Any]:
         raise RunError(f"{path} is not valid JSON ({error}): restore it from a copy, or train again") from None
     if not isinstance(content, dict):
         raise RunError(f"{path} holds a {type(content).__name__} where an object is needed: restore it from a copy")
-    return content
+    try:
+        return unsealed(content)
+    except ValueError as error:
+        raise RunError(f"{path} is damaged ({error}): restore it from a copy, or make it again") from None
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object as indented JSON without secrets, whole or not at all.
+def write_json(path: Path, content: Mapping[str, Any], *, is_sealed: bool = True) -> None:
+    """Write an object as indented JSON without secrets, whole or not at all; with its checksum, unless it is for others to read.
 
     Raises:
         RunError: the place cannot be written to.
     """
-    text = json.dumps(redact(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    own = redact(content)
+    text = json.dumps(sealed(own) if is_sealed else own, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     # Half of a surrogate pair can stand in JSON, but not in strict UTF-8.
     atomic_write_bytes(path, text.encode(errors="surrogatepass"))

@@ -46,6 +46,8 @@ def read_matches(path: Path) -> Iterator[Match]:
     """
     number = 0
     try:
+        if path.stat().st_size == 0:
+            raise EOFError("it is empty")
         with gzip.open(path, "rb") as stream:
             while line := stream.readline(MAX_LINE_BYTES):
                 number += 1

@@ -11,15 +11,15 @@ from typing import Any
 from agon.config import Settings
 from agon.datacheck.golds import drop_unreadable
 from agon.errors import AgonError, ConfigError, RunError
-from agon.evaluation.load import find_checkpoint, fit_task
+from agon.evaluation.load import fit_task
 from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
 from agon.methods.registry import method_named
 from agon.methods.settle import settled
 from agon.recipe import settings_from
-from agon.runs.checkpoints import checkpoint_step, is_last
+from agon.runs.checkpoints import checkpoint_step, is_last, list_checkpoints, newest_checkpoint
 from agon.runs.folder import RunFolder
-from agon.runs.lines import read_lines
+from agon.runs.lines import ALARMS_FILE, METRICS_FILE, read_lines, require_recorded
 from agon.runs.manifest import read_config, read_manifest
 from agon.runs.parent import require_empty
 from agon.runs.space import require_free_bytes, require_writable
@@ -94,7 +94,7 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         pair, learner, own = pair_of(ready.session), ready.learner, settings.train
         start = START if done is None else restore_state(done, pair, learner, own)
         run.rewind(start.completed_steps)
-        place = "the beginning (no whole checkpoint)" if done is None else f"step {start.completed_steps} ({done.name})"
+        place = "the beginning (no checkpoint was saved)" if done is None else f"step {start.completed_steps} ({done.name})"
         watcher.say(f"resumed from {place}")
         return _train(settings, run, ready, stack, watcher, start=start)
 
@@ -197,17 +197,28 @@ def _bell(settings: Settings, run: RunFolder, ready: _Ready, *, say: Callable[[s
         drift = DriftWatch(pair_of(ready.session), own, temperature=settings.rollout.temperature)
     method = method_named(settings.train.method)
     bell = Bell(own, run, method, say=say, seed=settings.train.seed, drift=drift)
-    bell.remember(read_lines(run.path / "metrics.jsonl"))
+    bell.remember(read_lines(run.path / METRICS_FILE))
     return bell
 
 
 def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
-    if not read_lines(run / "metrics.jsonl"):
+    """Return the checkpoint to go on from (None: nothing was saved yet), and a note on each damaged one that is passed over.
+
+    Raises:
+        RunError: none can be used, or metrics and alarms are not what they were when it was saved.
+    """
+    if not list_checkpoints(run):
         return None, ()
-    try:
-        return find_checkpoint(run)
-    except RunError as error:
-        return None, (str(error),)
+    newest = newest_checkpoint(run)
+    notes = tuple(f"checkpoint {skipped.path.name} is damaged ({skipped.reason})" for skipped in newest.skipped)
+    if newest.path is None:
+        raise RunError(
+            f"{run} has no checkpoint to go on from: {'; '.join(notes)}; restore one from a copy, or remove {run / 'checkpoints'} to train "
+            "from the beginning"
+        )
+    for name in (METRICS_FILE, ALARMS_FILE):
+        require_recorded(run, name, newest.path)
+    return newest.path, notes
 
 
 def changed_settings(saved: Settings, wanted: Settings) -> list[str]:

@@ -1,11 +1,10 @@
-import json
 import subprocess
 import sys
 
 import pytest
 
 from agon.cli.main import main
-from agon.runs import RunFolder, write_evaluation
+from agon.runs import RunFolder, read_json, write_evaluation
 
 
 def make_run(path, method, right, *, split="test"):
@@ -67,7 +66,7 @@ def test_one_run_has_its_ordinary_report_and_takes_no_rival(runs, tmp_path, caps
 
 
 def test_runs_that_cannot_be_compared_have_a_page_and_the_reason_is_said(runs, tmp_path, capsys):
-    result = json.loads((runs[1] / "evaluations" / "single-a.json").read_text())
+    result = read_json(runs[1] / "evaluations" / "single-a.json")
     write_evaluation(runs[1], "single-a", {**result, "task": "gsm8k"})
     words = ["report", *map(str, runs), "--out", str(tmp_path / "r.html")]
     assert main(words) == 0

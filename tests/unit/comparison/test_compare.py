@@ -9,6 +9,7 @@ import pytest
 from agon.comparison import records
 from agon.comparison.compare import compare
 from agon.errors import ConfigError
+from agon.runs import read_json
 
 
 def quickstart(fake, tmp_path):
@@ -70,7 +71,7 @@ def test_a_matrix_names_titles_groups_seeds_and_rivals(fake, tmp_path):
 def test_arms_that_share_their_runs_are_tested_once_and_that_is_said(fake, tmp_path):
     arms = {name: ("agon", "exchange", {}) for name in ("agon", "w1")} | {"grpo": ("grpo", "baseline", {})}
     matrix = fake.matrix(tmp_path / "m", arms, seeds=(0,), rivals=("grpo", "w1"))
-    index = json.loads((matrix / "matrix.json").read_text())
+    index = read_json(matrix / "matrix.json")
     index["cells"][1]["run"] = "cells/agon-s0"
     (matrix / "matrix.json").write_text(json.dumps(index))
     for name in ("agon", "grpo"):

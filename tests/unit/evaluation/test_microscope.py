@@ -11,6 +11,7 @@ from agon.errors import ConfigError, DataError, RunError
 from agon.evaluation.load import Opened, fit_task
 from agon.evaluation.microscope import check_pair, examine, write_microscope
 from agon.match.session import open_base_session, open_session
+from agon.runs import read_json
 from agon.tasks.loader import load_task
 
 
@@ -79,7 +80,7 @@ def test_the_two_directions_draw_from_streams_of_their_own(opened):
 def test_an_examination_repeats_itself_and_is_written_whole(opened, found, tmp_path):
     path = write_microscope(tmp_path, examine(opened, split="dev"))
     assert path.name == "microscope.json"
-    written = json.loads(path.read_text())
+    written = read_json(path)
     assert written == json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert written["format_version"] == 1
     assert set(written) >= {"exchange", "singles", "policies", "updates", "alarms", "notes"}

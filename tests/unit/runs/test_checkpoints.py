@@ -9,6 +9,7 @@ from agon.runs import (
     list_checkpoints,
     newest_checkpoint,
     prune_checkpoints,
+    read_json,
     verify_checkpoint,
 )
 from agon.runs.atomic import MARKER
@@ -29,17 +30,17 @@ def flip(path):
 
 
 def change(path, **changes):
-    marker = json.loads((path / MARKER).read_text())
+    marker = read_json(path / MARKER)
     (path / MARKER).write_text(json.dumps({**marker, **changes}))
 
 
 def keep_in_marker(path, name):
-    change(path, files={name: json.loads((path / MARKER).read_text())["files"][name]})
+    change(path, files={name: read_json(path / MARKER)["files"][name]})
 
 
 def add_to_marker(path, name):
     nothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    change(path, files={name: {"bytes": 0, "sha256": nothing}, **json.loads((path / MARKER).read_text())["files"]})
+    change(path, files={name: {"bytes": 0, "sha256": nothing}, **read_json(path / MARKER)["files"]})
 
 
 DAMAGE = {
@@ -153,7 +154,7 @@ def test_a_checkpoint_says_itself_that_it_is_the_last_whatever_its_step(run, sav
 
 def test_a_checkpoint_from_before_they_said_so_is_judged_by_its_step(save):
     path = save(12)
-    marker = json.loads((path / MARKER).read_text())
+    marker = read_json(path / MARKER)
     del marker["is_last"]
     (path / MARKER).write_text(json.dumps(marker))
     assert [is_last(path, steps=steps) for steps in (11, 12, 13)] == [True, True, False]

@@ -13,6 +13,7 @@ from agon.runs import (
     read_alarms,
     read_config,
     read_evaluations,
+    read_json,
     read_manifest,
     read_matches,
     read_metrics,
@@ -46,7 +47,8 @@ def test_what_is_written_is_read_back(run, match):
     assert read_metrics(run.path) == [{"step": 0, "drafter": "A", "draft/accuracy": 0.25}]
     assert read_timings(run.path) == [{"step": 0, "rollout_s": 1.5}]
     assert [list(read_matches(path)) for path in match_files(run.path)] == [[match]]
-    assert read_evaluations(run.path) == [{"label": "Agon, B answers", "accuracy": 0.5}]
+    (result,) = read_evaluations(run.path)
+    assert (result["label"], result["accuracy"]) == ("Agon, B answers", 0.5)
     assert list(read_matches(evaluation_matches_path(run.path, "agon-b-a"))) == [match]
 
 
@@ -145,7 +147,7 @@ def test_a_folder_that_is_no_run_is_refused_with_what_would_be_right(tmp_path):
     ],
 )
 def test_a_run_of_another_format_version_is_refused_with_the_remedy(run, version, remedy):
-    manifest = json.loads((run.path / "manifest.json").read_text())
+    manifest = read_json(run.path / "manifest.json")
     manifest["format_version"] = version
     manifest["versions"]["agon"] = "9.9.9"
     (run.path / "manifest.json").write_text(json.dumps(manifest))
@@ -162,7 +164,7 @@ def test_a_newer_run_that_does_not_say_what_wrote_it_asks_for_an_upgrade_all_the
 
 
 def test_a_manifest_of_something_else_is_refused(run):
-    manifest = json.loads((run.path / "manifest.json").read_text())
+    manifest = read_json(run.path / "manifest.json")
     (run.path / "manifest.json").write_text(json.dumps({**manifest, "format": "agon parent"}))
     with pytest.raises(RunError, match=r"manifest\.json says that it is 'agon parent' and not 'agon run'"):
         read_config(run.path)
@@ -212,7 +214,7 @@ def test_no_secret_reaches_a_file_of_a_run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("table", ["versions", "hashes"])
 def test_a_manifest_without_its_tables_is_one_line(run, table):
-    manifest = json.loads((run.path / "manifest.json").read_text()) | {table: None}
+    manifest = read_json(run.path / "manifest.json") | {table: None}
     (run.path / "manifest.json").write_text(json.dumps(manifest))
     run.close()
     with pytest.raises(RunError, match=rf"manifest\.json holds no table '{table}'"):
@@ -261,7 +263,7 @@ def test_the_lock_is_held_until_the_run_is_closed(run):
 
 def test_changed_versions_are_told(run):
     assert version_changes(run.path) == []
-    manifest = json.loads((run.path / "manifest.json").read_text())
+    manifest = read_json(run.path / "manifest.json")
     manifest["versions"] |= {"peft": "0.1", "apex": "1"}
     (run.path / "manifest.json").write_text(json.dumps(manifest))
     changes = version_changes(run.path)
@@ -272,3 +274,50 @@ def test_changed_versions_are_told(run):
 def test_a_run_is_read_and_written_without_torch():
     code = "import sys, agon.runs, agon.stats, agon.report; assert not {'torch', 'transformers', 'peft'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_metrics_that_are_not_what_a_checkpoint_was_saved_with_are_not_read(run, save):
+    for step in range(3):
+        run.write_metrics({"step": step, "draft/accuracy": 0.25})
+    save(3)
+    run.write_metrics({"step": 3, "draft/accuracy": 0.5})
+    assert len(read_metrics(run.path)) == 4
+    path = run.path / "metrics.jsonl"
+    whole = path.read_bytes()
+    for damaged in (whole.replace(b"0.25", b"0.35", 1), whole[: len(whole) // 2], b""):
+        path.write_bytes(damaged)
+        with pytest.raises(RunError, match=r"metrics\.jsonl is not what it was when checkpoint step-000003 was saved"):
+            read_metrics(run.path)
+    # What came after the checkpoint is vouched for by nobody.
+    path.write_bytes(whole.replace(b"0.5", b"0.7"))
+    assert read_metrics(run.path)[3]["draft/accuracy"] == 0.7
+
+
+def test_alarms_that_are_not_what_a_checkpoint_was_saved_with_are_not_read(run, save):
+    run.write_alarm({"step": 0, "name": "truncation"})
+    save(1)
+    (run.path / "alarms.jsonl").unlink()
+    with pytest.raises(RunError, match=r"alarms\.jsonl is not what it was"):
+        read_alarms(run.path)
+
+
+def test_a_run_that_goes_on_from_an_earlier_checkpoint_drops_the_later_ones(run, save):
+    for step in range(2):
+        run.write_metrics({"step": step})
+        save(step + 1)
+    (run.path / "checkpoints" / "step-000002" / "state.json").write_text("damaged")
+    run.rewind(1)
+    assert [row["step"] for row in read_metrics(run.path)] == [0]
+    assert [path.name for path in (run.path / "checkpoints").iterdir()] == ["step-000001"]
+
+
+def test_timings_that_cannot_be_read_do_not_hinder_a_run_from_going_on(run):
+    for step in range(3):
+        run.write_metrics({"step": step})
+        run.write_timings({"step": step, "total_s": 1.0})
+    path = run.path / "timings.jsonl"
+    first, _, last = path.read_bytes().splitlines(keepends=True)
+    # What a file system may leave of lines that were not flushed when the power went.
+    path.write_bytes(first + bytes(20) + b"\n" + last)
+    run.rewind(3)
+    assert [row["step"] for row in read_timings(run.path)] == [0, 2]

@@ -47,6 +47,15 @@ def test_fields_with_defaults_may_be_missing_and_others_may_not(match):
         match_from_json(tree)
 
 
+def test_an_emptied_file_is_damage_and_not_a_file_without_matches(tmp_path, match):
+    path = tmp_path / "m.jsonl.gz"
+    write_matches(path, [])
+    assert list(read_matches(path)) == []
+    path.write_bytes(b"")
+    with pytest.raises(RunError, match=r"m\.jsonl\.gz is damaged after line 0 \(it is empty\)"):
+        list(read_matches(path))
+
+
 def test_a_damaged_file_is_named_with_the_line(tmp_path, match):
     path = tmp_path / "m.jsonl.gz"
     write_matches(path, [match] * 50)

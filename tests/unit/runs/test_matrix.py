@@ -3,7 +3,7 @@ import json
 import pytest
 
 from agon.errors import RunError
-from agon.runs import RunFolder, child_runs, default_run, folder_kind, read_manifest
+from agon.runs import RunFolder, child_runs, default_run, folder_kind, read_json, read_manifest
 from agon.runs.matrix import Matrix, MatrixArm, MatrixCell, read_matrix, write_matrix
 
 MATRIX = Matrix(
@@ -27,7 +27,7 @@ MATRIX = Matrix(
 def test_a_matrix_is_read_back_as_it_was_written(tmp_path):
     write_matrix(tmp_path, MATRIX)
     assert read_matrix(tmp_path) == MATRIX
-    content = json.loads((tmp_path / "matrix.json").read_text())
+    content = read_json(tmp_path / "matrix.json")
     assert content["format_version"] == 1
     assert content["base"] == "base"
     assert content["arms"][1]["set"] == {"reward.conversion": 3.0}
@@ -60,7 +60,7 @@ def test_where_one_run_is_needed_a_matrix_is_refused_with_some_of_its_cells(tmp_
 )
 def test_a_damaged_matrix_is_named(tmp_path, name, value):
     write_matrix(tmp_path, MATRIX)
-    content = json.loads((tmp_path / "matrix.json").read_text())
+    content = read_json(tmp_path / "matrix.json")
     (tmp_path / "matrix.json").write_text(json.dumps({**content, name: value}))
     with pytest.raises(RunError, match=r"matrix\.json .*restore it from a copy"):
         read_matrix(tmp_path)
@@ -76,7 +76,7 @@ def test_a_damaged_matrix_is_named(tmp_path, name, value):
 )
 def test_a_matrix_of_another_format_is_refused_with_the_remedy(tmp_path, change, remedy):
     write_matrix(tmp_path, MATRIX)
-    content = json.loads((tmp_path / "matrix.json").read_text())
+    content = read_json(tmp_path / "matrix.json")
     (tmp_path / "matrix.json").write_text(json.dumps({**content, **change}))
     for reader in (read_matrix, child_runs):
         with pytest.raises(RunError, match=remedy):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from agon.errors import RunError
-from agon.runs import RunFolder, child_runs, create_parent, default_run, read_manifest
+from agon.runs import RunFolder, child_runs, create_parent, default_run, read_json, read_manifest
 
 
 def begin(path):
@@ -52,7 +52,7 @@ def test_a_parent_that_is_there_asks_for_resume(tmp_path):
 @pytest.mark.parametrize("children", [["../elsewhere"], ["/etc"], [""], "agon", None, [3]])
 def test_names_that_lead_out_of_the_parent_are_refused(tmp_path, children):
     create_parent(tmp_path / "p", children=["agon"], default="agon")
-    content = json.loads((tmp_path / "p" / "parent.json").read_text())
+    content = read_json(tmp_path / "p" / "parent.json")
     (tmp_path / "p" / "parent.json").write_text(json.dumps({**content, "children": children}))
     with pytest.raises(RunError, match="names no children"):
         child_runs(tmp_path / "p")
@@ -68,7 +68,7 @@ def test_names_that_lead_out_of_the_parent_are_refused(tmp_path, children):
 )
 def test_a_parent_of_another_format_is_refused_with_the_remedy(tmp_path, change, remedy):
     create_parent(tmp_path / "p", children=["agon"], default="agon")
-    content = json.loads((tmp_path / "p" / "parent.json").read_text())
+    content = read_json(tmp_path / "p" / "parent.json")
     (tmp_path / "p" / "parent.json").write_text(json.dumps({**content, **change}))
     for reader in (child_runs, default_run):
         with pytest.raises(RunError, match=remedy):
