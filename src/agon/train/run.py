@@ -94,7 +94,9 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         pair, learner, own = pair_of(ready.session), ready.learner, settings.train
         start = START if done is None else restore_state(done, pair, learner, own)
         run.rewind(start.completed_steps)
-        place = "the beginning (no checkpoint was saved)" if done is None else f"step {start.completed_steps} ({done.name})"
+        place = (
+            "the beginning (no checkpoint was saved)" if done is None else f"step {start.completed_steps} ({done.name})"
+        )
         watcher.say(f"resumed from {place}")
         return _train(settings, run, ready, stack, watcher, start=start)
 
@@ -164,7 +166,7 @@ def _parity(settings: Settings, session: Session, learner: Learner, *, task: Tas
 def _train(
     settings: Settings, run: RunFolder, ready: _Ready, stack: ExitStack, watcher: Watcher, *, start: Progress
 ) -> Trained:
-    tracker = open_tracker(settings, run.path)
+    tracker = open_tracker(settings, run.path, say=watcher.say)
     if tracker is not None:
         stack.callback(tracker.close)
     stop = stack.enter_context(StopRequest())
