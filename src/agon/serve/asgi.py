@@ -12,7 +12,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
-Peer = tuple[str, int]
 
 
 class ClientGone(Exception):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from types import MethodType
 from typing import Any, NamedTuple, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from agon.serve.asgi import Peer, to_bytes
+from agon.serve.asgi import App, Receive, Scope, Send, to_bytes
 from agon.serve.errors import RequestError
 
 _MAX_HEAD_BYTES = 64 * 1024
@@ -45,14 +45,15 @@ class Guard(asyncio.Protocol):
     """One connection to uvicorn's HTTP protocol, closed when it goes beyond the bounds.
 
     Uvicorn bounds neither headers nor the time that a request takes to arrive, and lets a client keep for ever what it does not read:
-    without a key anybody could take all connections, all memory, or the event loop. `on_lost` is told whose connection was lost, since of
-    several requests sent at once uvicorn tells but the newest.
+    without a key anybody could take all connections, all memory, or the event loop. Of several requests sent at once it tells the newest
+    alone that the client has left.
     """
 
-    def __init__(self, inner: HttpToolsProtocol, bounds: Bounds, on_lost: Callable[[Peer], None]) -> None:
+    def __init__(self, inner: HttpToolsProtocol, bounds: Bounds) -> None:
         self._inner = inner
+        self._app = cast("App", inner.app)
+        self._answered: set[RequestResponseCycle] = set()
         self._bounds = bounds
-        self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._num_bytes = 0
         self._is_refused = False
@@ -62,6 +63,7 @@ class Guard(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection, and wait for its first request."""
         self._transport = cast("asyncio.Transport", transport)
+        self._inner.app = self._answer
         self._inner.connection_made(self._transport)
         self._wait(self._bounds.head_s)
 
@@ -107,8 +109,19 @@ class Guard(asyncio.Protocol):
         if self._unread is not None:
             self._unread.cancel()
         self._inner.connection_lost(exc)
-        if self._inner.client is not None:
-            self._on_lost(self._inner.client)
+        for cycle in self._answered:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        # Else the two would hold each other until the garbage collector looks.
+        self._inner.app = self._app
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        cycle = cast("RequestResponseCycle", cast("MethodType", receive).__self__)
+        self._answered.add(cycle)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._answered.discard(cycle)
 
     @property
     def _place(self) -> tuple[bool, RequestResponseCycle | None]:
@@ -157,10 +170,10 @@ class Guard(asyncio.Protocol):
             self._transport.abort()
 
 
-def guarded(bounds: Bounds, on_lost: Callable[[Peer], None]) -> type[asyncio.Protocol]:
+def guarded(bounds: Bounds) -> type[asyncio.Protocol]:
     """Return what makes guarded connections, as uvicorn calls it: a class of protocols."""
 
     def make(**arguments: Any) -> Guard:
-        return Guard(HttpToolsProtocol(**arguments), bounds, on_lost)
+        return Guard(HttpToolsProtocol(**arguments), bounds)
 
     return cast("type[asyncio.Protocol]", make)

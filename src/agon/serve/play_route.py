@@ -117,7 +117,7 @@ class PlayRoute:
         entry.model = order.model
         telling, tally = self._wire.telling(order, service), Tally(order)
         try:
-            async with self._connected(scope, receive, stream):
+            async with self._connected(receive, stream):
                 await self._play_in_turn(
                     order, entry, tally, telling=telling, stream=stream if order.job.wants_text else None
                 )
@@ -145,7 +145,7 @@ class PlayRoute:
             await stream.write(telling.closing(tally))
 
     @asynccontextmanager
-    async def _connected(self, scope: Scope, receive: Receive, stream: Stream) -> AsyncGenerator[None]:
+    async def _connected(self, receive: Receive, stream: Stream) -> AsyncGenerator[None]:
         """Give up when the client leaves or the server ends, and count why."""
         service = self._service
         tick_s = service.limits.keepalive_s
@@ -154,7 +154,7 @@ class PlayRoute:
             await stream.keep_alive(idle_s=tick_s / 2)
 
         connection = Connection(receive, tick=tick, tick_s=tick_s)
-        service.connections[connection] = scope.get("client")
+        service.connections.add(connection)
         try:
             async with connection:
                 yield
@@ -169,7 +169,7 @@ class PlayRoute:
             service.metrics.cancelled.labels("deadline").inc()
             raise
         finally:
-            del service.connections[connection]
+            service.connections.discard(connection)
 
 
 def _require_streamable(scope: Scope, order: Order) -> None:

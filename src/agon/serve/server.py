@@ -72,7 +72,7 @@ def serve(
     """
     config = uvicorn.Config(
         app,
-        http=guarded(bounds_for(service.limits.max_body_bytes), service.leave),
+        http=guarded(bounds_for(service.limits.max_body_bytes)),
         ws="none",
         lifespan="off",
         log_config=None,

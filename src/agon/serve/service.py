@@ -12,7 +12,6 @@ from typing import NamedTuple
 from agon.errors import AgonError
 from agon.serve.access import Access, Limits
 from agon.serve.admission import Admission
-from agon.serve.asgi import ClientGone, Peer
 from agon.serve.backend import Backend
 from agon.serve.checking import Check, checked_in
 from agon.serve.connection import Connection
@@ -37,7 +36,7 @@ class Service:
     metrics: Metrics = field(init=False)
     context_check: ContextCheck = field(init=False)
     is_closing: bool = field(default=False, init=False)
-    connections: dict[Connection, Peer | None] = field(default_factory=dict[Connection, "Peer | None"], init=False)
+    connections: set[Connection] = field(default_factory=set[Connection], init=False)
 
     def __post_init__(self) -> None:
         self.metrics = Metrics(self.admission)
@@ -66,12 +65,6 @@ class Service:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             self.give_up()
-
-    def leave(self, peer: Peer) -> None:
-        """Give up what is being answered on a connection that is lost."""
-        for connection, client in list(self.connections.items()):
-            if client == peer:
-                connection.give_up(ClientGone())
 
     def give_up(self) -> None:
         """End every request that is being answered."""

@@ -38,9 +38,8 @@ async def answer(send, content):
 
 @asynccontextmanager
 async def serving(app, given):
-    """Run a server behind guards; give a function that connects to it, and the list of the connections that were lost."""
-    lost = []
-    config = uvicorn.Config(app, http=guarded(given, lost.append), ws="none", lifespan="off", log_config=None)
+    """Run a server behind guards; give a function that connects to it, and one that tells whether nobody is connected."""
+    config = uvicorn.Config(app, http=guarded(given), ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         running = asyncio.create_task(server.serve(sockets=[taken]))
@@ -58,7 +57,7 @@ async def serving(app, given):
                 await asyncio.sleep(0)
 
         try:
-            yield connect, lost
+            yield connect, lambda: not server.server_state.connections
         finally:
             server.should_exit = server.force_exit = True
             await running
@@ -66,8 +65,8 @@ async def serving(app, given):
 
 def play(app, given, scene: Callable[..., Awaitable[None]]) -> None:
     async def all_of_it():
-        async with asyncio.timeout(20), serving(app, given) as (connect, lost):
-            await scene(connect, lost)
+        async with asyncio.timeout(20), serving(app, given) as (connect, is_lost):
+            await scene(connect, is_lost)
 
     asyncio.run(all_of_it())
 
@@ -85,7 +84,7 @@ async def rest_of(reader) -> bytes:
 
 @pytest.mark.parametrize("piece", [b"a" * 500, b"x-a: 1\r\n" * 50], ids=["one header", "many headers"])
 def test_a_head_that_is_too_large_is_refused_in_openais_shape(piece):
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nx: ")
             for _ in range(10):
@@ -99,7 +98,7 @@ def test_a_head_that_is_too_large_is_refused_in_openais_shape(piece):
 
 
 def test_a_head_within_its_bound_is_answered_however_it_is_cut():
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             for _ in range(2):
                 for at in range(len(GET)):
@@ -122,7 +121,7 @@ def test_a_head_within_its_bound_is_answered_however_it_is_cut():
     ids=["nothing", "a line", "half a head", "half a body", "half a chunk"],
 )
 def test_a_request_that_does_not_arrive_in_time_loses_its_connection(begun):
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             writer.write(begun)
             assert await rest_of(reader) == b""
@@ -131,11 +130,11 @@ def test_a_request_that_does_not_arrive_in_time_loses_its_connection(begun):
 
 
 def test_pieces_that_keep_coming_win_no_time():
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (_, writer):
             writer.write(b"GET / HTTP/1.1\r\n")
             started = asyncio.get_running_loop().time()
-            while not lost:
+            while not is_lost():
                 writer.write(b"x: 1\r\n")
                 await asyncio.sleep(0.02)
             assert asyncio.get_running_loop().time() - started < 5
@@ -148,7 +147,7 @@ def test_an_answer_may_take_longer_than_its_request():
         await asyncio.sleep(0.5)
         await echo(scope, receive, send)
 
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             writer.write(b"POST / HTTP/1.1\r\ncontent-length: 9\r\n\r\n123")
             await asyncio.sleep(0.05)
@@ -163,10 +162,10 @@ def test_an_answer_may_take_longer_than_its_request():
 
 @pytest.mark.parametrize("extra", [b"x: 1\r\n", b"a"], ids=["trailers", "one trailer"])
 def test_trailers_without_end_lose_the_connection(extra):
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (_, writer):
             writer.write(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n")
-            while not lost:
+            while not is_lost():
                 writer.write(extra * 100)
                 await asyncio.sleep(0.01)
 
@@ -174,7 +173,7 @@ def test_trailers_without_end_lose_the_connection(extra):
 
 
 def test_a_body_of_one_byte_chunks_is_within_what_its_size_allows():
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             writer.write(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")
             for _ in range(30):
@@ -190,7 +189,7 @@ def test_a_body_that_nobody_reads_does_not_spoil_the_next_request():
     async def refuse(scope, receive, send):
         await answer(send, b"refused")
 
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             writer.write(b"POST / HTTP/1.1\r\ncontent-length: 2000\r\n\r\n")
             assert await reader.readuntil(b"refused")
@@ -216,27 +215,46 @@ def test_whoever_does_not_read_loses_the_connection(is_whole):
             await send({"type": "http.response.body", "body": content, "more_body": True})
         ends.append((await receive())["type"])
 
-    async def scene(connect, lost):
+    async def scene(connect, is_lost):
         async with connect() as (_, writer):
             writer.transport.pause_reading()
             writer.write(GET)
-            while not (lost and ends):
+            while not (is_lost() and ends):
                 await asyncio.sleep(0.02)
             assert ends == ["http.disconnect"]
 
     play(flood, bounds(unread_s=0.3), scene)
 
 
-def test_requests_sent_at_once_are_answered_in_turn_and_their_loss_is_told():
-    async def scene(connect, lost):
+def test_requests_sent_at_once_are_answered_in_turn():
+    async def scene(connect, is_lost):
         async with connect() as (reader, writer):
             writer.write(GET * 3)
             for _ in range(3):
                 assert (await reader.readuntil(b"\r\n\r\n0")).startswith(b"HTTP/1.1 200 ")
-            peer = writer.get_extra_info("sockname")
-            writer.close()
-            while not lost:
-                await asyncio.sleep(0.01)
-            assert lost == [peer]
 
     play(echo, bounds(), scene)
+
+
+@pytest.mark.parametrize("num_requests", [1, 3])
+def test_whoever_is_being_answered_hears_that_the_client_left(caplog, num_requests):
+    told = []
+
+    async def wait(scope, receive, send):
+        while (message := await receive())["type"] != "http.disconnect":
+            told.append("begun")
+        told.append(message["type"])
+        await answer(send, b"nobody reads this")
+
+    async def scene(connect, is_lost):
+        async with connect() as (_, writer):
+            writer.write(GET * num_requests)
+            while not told:
+                await asyncio.sleep(0.01)
+        while len(told) < 2:
+            await asyncio.sleep(0.01)
+        # Those behind it are not begun.
+        assert told == ["begun", "http.disconnect"]
+
+    play(wait, bounds(), scene)
+    assert not caplog.records
