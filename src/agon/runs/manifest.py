@@ -18,7 +18,8 @@ from agon.secrecy import redact
 
 FORMAT_VERSION = 1
 """Version of the formats of runs, parents and matrices. What to do when it changes: tests/data/formats/README.md."""
-_OLDEST_VERSION = 1
+OLDEST_VERSION = 1
+"""Oldest version that is still read."""
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
 DATA = "data.json"
@@ -139,7 +140,7 @@ def _check_version(path: Path, content: Mapping[str, Any]) -> None:
     version = content.get("format_version")
     if type(version) is not int:
         raise RunError(f"run folder {path} names no format version ({version!r}): restore it from a copy")
-    if _OLDEST_VERSION <= version <= FORMAT_VERSION:
+    if OLDEST_VERSION <= version <= FORMAT_VERSION:
         return
     versions = content.get("versions")
     writer = versions.get("agon") if isinstance(versions, dict) else None
@@ -148,7 +149,7 @@ def _check_version(path: Path, content: Mapping[str, Any]) -> None:
         to = f" to {writer} or newer" if writer else ""
         raise RunError(f"{has}, and {reads} no newer one than {FORMAT_VERSION}: upgrade agon{to}")
     raise RunError(
-        f"{has}, and {reads} none before {_OLDEST_VERSION}: use agon {writer or 'of the version that wrote it'}, or train again into "
+        f"{has}, and {reads} none before {OLDEST_VERSION}: use agon {writer or 'of the version that wrote it'}, or train again into "
         "another folder"
     )
 
