@@ -1,4 +1,4 @@
-"""Ends from outside: SIGTERM as an interrupt, and the loss of the process that started this one."""
+"""Ends from outside: SIGTERM and SIGHUP as an interrupt, and the loss of the process that started this one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,20 @@ PARENT_VARIABLE = "AGON_PARENT_PID"
 """Environment variable by which a process tells those it starts whom they work for."""
 
 
+def ending_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that ask this process to end: SIGTERM, and SIGHUP of a terminal that is gone unless it was started to ignore that.
+
+    `nohup` and the like do so: what they start is to outlive its terminal.
+    """
+    hangup: signal.Signals | None = getattr(signal, "SIGHUP", None)
+    if hangup is None or signal.getsignal(hangup) == signal.SIG_IGN:
+        return (signal.SIGTERM,)
+    return (signal.SIGTERM, hangup)
+
+
 @contextmanager
 def termination_as_interrupt() -> Generator[None]:
-    """Let SIGTERM raise KeyboardInterrupt in the block, so that what cleans up after Ctrl-C does so then as well.
+    """Let SIGTERM and SIGHUP raise KeyboardInterrupt in the block, so that what cleans up after Ctrl-C does so then as well.
 
     Off the main thread, where Python allows no signal handlers, nothing changes.
     """
@@ -27,11 +38,12 @@ def termination_as_interrupt() -> Generator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    previous = {number: signal.signal(number, interrupt) for number in ending_signals()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def is_orphan(environment: Mapping[str, str] = os.environ) -> bool:

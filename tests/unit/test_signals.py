@@ -8,19 +8,37 @@ from types import SimpleNamespace
 
 import pytest
 
-from agon.signals import PARENT_VARIABLE, is_orphan, termination_as_interrupt
+from agon.signals import PARENT_VARIABLE, ending_signals, is_orphan, termination_as_interrupt
 
 
-def _terminate_myself():
-    os.kill(os.getpid(), signal.SIGTERM)
+@pytest.fixture
+def hangup():
+    """Return a function that sets what is done about SIGHUP, until the test is over."""
+    before = signal.getsignal(signal.SIGHUP)
+    yield lambda handler: signal.signal(signal.SIGHUP, handler)
+    signal.signal(signal.SIGHUP, before)
+
+
+def _end_myself(number):
+    os.kill(os.getpid(), number)
     time.sleep(1)
 
 
-def test_termination_raises_keyboard_interrupt_inside_and_is_restored_after():
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_termination_raises_keyboard_interrupt_inside_and_is_restored_after(hangup, number):
+    hangup(signal.SIG_DFL)
+    before = signal.getsignal(number)
     with pytest.raises(KeyboardInterrupt), termination_as_interrupt():
-        _terminate_myself()
-    assert signal.getsignal(signal.SIGTERM) == before
+        _end_myself(number)
+    assert signal.getsignal(number) == before
+
+
+def test_what_was_started_to_outlive_its_terminal_does(hangup):
+    hangup(signal.SIG_IGN)
+    with termination_as_interrupt():
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    assert ending_signals() == (signal.SIGTERM,)
 
 
 def test_a_process_is_an_orphan_when_its_employer_is_not_its_parent_any_more():

@@ -24,6 +24,8 @@ from agon.ablation.logged import run_logged
 from agon.runs.atomic import output_errors
 from agon.signals import PARENT_VARIABLE
 
+# Not SIGINT, which all that a shell starts in its background is made to ignore.
+_ENDING = signal.SIGTERM
 _PRELOADED = ["agon.train.run", "agon.evaluation.request", "agon.ablation.worker"]
 
 
@@ -94,7 +96,7 @@ class _Program:
         return self._process.poll()
 
     def interrupt(self) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(_ENDING)
 
     def wait(self) -> None:
         self._process.wait()
@@ -112,7 +114,7 @@ class _Fork:
 
     def interrupt(self) -> None:
         if self._process.pid is not None and self._process.is_alive():
-            os.kill(self._process.pid, signal.SIGINT)
+            os.kill(self._process.pid, _ENDING)
 
     def wait(self) -> None:
         self._process.join()

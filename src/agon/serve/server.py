@@ -21,8 +21,8 @@ from agon.errors import ConfigError
 from agon.serve.guard import bounds_for, guarded
 from agon.serve.request_log import LOGGER
 from agon.serve.service import Service
+from agon.signals import ending_signals
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # What is being sent when the grace is over gets so long to arrive.
 _FAREWELL_S = 2
 _KEEP_ALIVE_S = 65
@@ -62,7 +62,7 @@ def url_of(taken: socket.socket, host: str) -> str:
 def serve(
     app: Any, service: Service, taken: socket.socket, *, grace_s: float, on_ready: Callable[[], None] = lambda: None
 ) -> bool:
-    """Answer requests until SIGINT or SIGTERM, and then let those that run come to their end within `grace_s`.
+    """Answer requests until SIGINT, SIGTERM or SIGHUP, and then let those that run come to their end within `grace_s`.
 
     Return whether they could: a second signal ends them at once. Units: seconds.
 
@@ -140,7 +140,7 @@ def _signals(first: asyncio.Event, second: asyncio.Event) -> Generator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(on_loop)
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, *ending_signals())}
     try:
         yield
     finally:

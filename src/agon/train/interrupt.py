@@ -1,4 +1,4 @@
-"""Stop on request: the first Ctrl-C (or SIGTERM) finishes the step and saves, the second stops at once."""
+"""Stop on request: the first Ctrl-C (or SIGTERM, or SIGHUP) finishes the step and saves, the second stops at once."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from agon.signals import is_orphan
+from agon.signals import ending_signals, is_orphan
 
 
 class StopRequest:
-    """A context manager that turns the first SIGINT or SIGTERM into a flag and lets a second one through.
+    """A context manager that turns the first SIGINT, SIGTERM or SIGHUP into a flag and lets a second one through.
 
     A cell whose quickstart was killed is asked to stop as well. Off the main thread, where Python allows no signal handlers, no
     signal sets the flag.
@@ -24,7 +24,7 @@ class StopRequest:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in (signal.SIGINT, *ending_signals()):
                 self._previous[number] = signal.signal(number, self._handle)
         return self
 

@@ -9,7 +9,7 @@ import pytest
 from agon.ablation import launch
 from agon.ablation.launch import Job
 
-# Stands for a cell: writes a line a step, saves on SIGINT, and ends as its name says.
+# Stands for a cell: writes a line a step, saves on SIGTERM, and ends as its name says.
 MODULE = """
 import os, pathlib, signal, time
 
@@ -17,7 +17,7 @@ def main(arguments):
     run, steps, failing = pathlib.Path(arguments[0]), int(arguments[1]), arguments[2]
     run.mkdir()
     asked = []
-    signal.signal(signal.SIGINT, lambda *_: asked.append(1))
+    signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
     for step in range(steps):
         with (run / "metrics.jsonl").open("a") as file: file.write("{}\\n")
         time.sleep(0.05)
