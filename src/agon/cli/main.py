@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from agon import __version__
 from agon.cli import ablate, compare, data, doctor, evaluate, export, report, serve, solve, train, verify
 from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser, tell
+from agon.cli.streams import lossy_stderr
 from agon.errors import AgonError
 from agon.signals import termination_as_interrupt
 
@@ -43,20 +44,21 @@ def run_guarded(command: Callable[[], int]) -> int:
     # Idle OpenMP threads that spin cost a step several times its work when two trainings share the cores.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    try:
-        with termination_as_interrupt():
-            code = command()
-        # Here, so that a full disk behind a redirection is told as well.
-        sys.stdout.flush()
-        return code
-    except KeyboardInterrupt:
-        print("agon: interrupted", file=sys.stderr)
-        return EXIT_INTERRUPTED
-    except Exception as error:
-        code = _tell(error)
-        if code is None:
-            raise
-        return code
+    with lossy_stderr():
+        try:
+            with termination_as_interrupt():
+                code = command()
+            # Here, so that a full disk behind a redirection is told as well.
+            sys.stdout.flush()
+            return code
+        except KeyboardInterrupt:
+            print("agon: interrupted", file=sys.stderr)
+            return EXIT_INTERRUPTED
+        except Exception as error:
+            code = _tell(error)
+            if code is None:
+                raise
+            return code
 
 
 def _open_closed_streams() -> None:
