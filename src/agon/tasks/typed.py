@@ -33,8 +33,10 @@ def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
     """Turn typed text into a problem of the run's task. Countdown takes no gold answer; any other is checked only with one.
 
     Raises:
-        DataError: the text is empty, or no problem of a countdown task, or the gold answer is one that no program can use.
+        DataError: the text is empty, holds what is no character, or is no problem of a countdown task, or the gold answer is one that no program can use.
     """
+    _require_text(text, "the problem")
+    _require_text(gold or "", "the right answer")
     if settings.name == "countdown-lite" and settings.path is None:
         problem = _countdown(text)
         if gold is not None:
@@ -54,6 +56,14 @@ def typed_problem(settings: TaskSettings, text: str, gold: str | None) -> Typed:
         raise DataError(f"a typed problem has no {missing}: leave the answer out, or measure it with agon eval")
     problem = Problem(id=content_id(text), question=text, gold=gold or "", task=settings.name, verifier=verifier)
     return Typed(problem, can_check=gold is not None)
+
+
+def _require_text(text: str, name: str) -> None:
+    # A shell hands bytes that are no UTF-8 on as halves of surrogate pairs, which no tokenizer takes.
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"character {error.start} of {name} is none that UTF-8 has: give it as UTF-8") from None
 
 
 def _countdown(text: str) -> Problem:

@@ -31,6 +31,13 @@ def test_a_right_answer_that_cannot_be_used_is_not_ignored(settings, text, gold,
         typed_problem(settings, text, gold)
 
 
+@pytest.mark.parametrize(("text", "gold", "name"), [("a \udcff", None, "problem"), ("a", "b \ud800", "right answer")])
+def test_bytes_that_are_no_text_are_told(text, gold, name):
+    for settings in (TaskSettings(), TaskSettings(name="gsm8k")):
+        with pytest.raises(DataError, match=f"character 2 of the {name} is none that UTF-8 has"):
+            typed_problem(settings, text, gold)
+
+
 def test_a_typed_code_problem_cannot_be_checked():
     settings = TaskSettings(name="mbpp", answer_style="code")
     assert not typed_problem(settings, "Double a number.", None).can_check
