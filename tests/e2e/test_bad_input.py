@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -130,6 +131,17 @@ def test_an_evaluation_that_cannot_be_is_refused_before_a_model_is_loaded(
     path.write_text("".join(json.dumps({"question": f"{n} + 1", "answer": n + 1}) + "\n" for n in range(9)))
     assert agon("eval", trained, "--task", path, *words) == code
     assert said in capsys.readouterr().err
+
+
+def test_an_evaluation_without_a_place_for_it_is_refused_before_a_model_is_loaded(
+    agon, trained, tmp_path, capsys, without_models
+):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    shutil.rmtree(run / "evaluations")
+    (run / "evaluations").write_text("")
+    assert agon("eval", run, "--direction", "a-b") == 1
+    assert f"cannot write {run / 'evaluations'}" in _one_line(capsys)
 
 
 def test_an_occupied_folder_is_not_written_into(agon, trained, capsys):

@@ -142,6 +142,7 @@ def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
     from agon.recipe import settings_from
     from agon.runs.manifest import folder_kind
     from agon.runs.parent import default_run
+    from agon.runs.space import require_writable
 
     overrides = [*_task_overrides(options.task, options.set), *options.set]
     if options.samples is not None:
@@ -149,6 +150,8 @@ def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
     path = Path(options.subject)
     if folder_kind(path) is not None:
         run = default_run(path)
+        # A measurement may take hours, after which there must be a place for it.
+        require_writable(run / "evaluations")
         return run, open_run(
             run, tuple(overrides), step=options.checkpoint, check=partial(check_ahead, wish, is_trained=True)
         )

@@ -25,6 +25,7 @@ def examine_pair(options: Namespace) -> int:
     from agon.evaluation.load import open_run
     from agon.evaluation.microscope import check_pair, examine, write_microscope
     from agon.runs.parent import default_run
+    from agon.runs.space import require_writable
 
     given = [f"--{name}" for name in _OF_A_PROTOCOL if getattr(options, name) is not None]
     if options.direction != "dev":
@@ -35,6 +36,7 @@ def examine_pair(options: Namespace) -> int:
         )
     samples = 2 if options.samples is None else options.samples
     run = default_run(Path(options.subject))
+    require_writable(run)
     opened = open_run(
         run,
         tuple(options.set),
