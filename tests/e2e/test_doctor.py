@@ -55,6 +55,26 @@ def test_doctor_tells_two_runs_apart(agon, trained, tmp_path, capsys):
     assert (found["same"], found["versions"]) == (False, [])
 
 
+def test_a_run_that_goes_on_elsewhere_says_what_changed(agon, trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    newest = sorted((run / "checkpoints").iterdir())[-1]
+    shutil.rmtree(newest)
+    manifest = read_json(run / "manifest.json")
+    assert manifest["machine"]["device"] == "cpu"
+    manifest["machine"]["threads"] = "96"
+    manifest["versions"]["torch"] = "1.0"
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    assert agon("train", "--resume", "--out", run) == 0
+    told = capsys.readouterr().err
+    assert "warning: since the run began torch 1.0 -> " in told
+    assert "threads 96 -> " in told
+    assert agon("doctor", trained, run) == 0
+    told = capsys.readouterr().out
+    assert "machine\n" in told
+    assert "the same came out all the same: every metric of 4 steps, and the adapters after step 4" in told
+
+
 def test_one_run_or_one_that_is_not_there_is_refused_in_one_line(agon, trained, capsys):
     assert agon("doctor", trained) == 2
     assert "give two" in capsys.readouterr().err

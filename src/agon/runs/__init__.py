@@ -26,12 +26,12 @@ from agon.runs.lines import read_alarms, read_metrics, read_timings, truncate_me
 from agon.runs.lock import RunLock
 from agon.runs.manifest import (
     FORMAT_VERSION,
+    changes_since,
     folder_kind,
     installed_versions,
     read_config,
     read_json,
     read_manifest,
-    version_changes,
 )
 from agon.runs.matches import match_from_json, read_matches, write_matches
 from agon.runs.parent import child_runs, create_parent, default_run
@@ -50,6 +50,7 @@ __all__ = [
     "atomic_file",
     "atomic_write_bytes",
     "atomic_write_text",
+    "changes_since",
     "checkpoint_name",
     "checkpoint_step",
     "child_runs",
@@ -80,7 +81,6 @@ __all__ = [
     "sha256_of",
     "truncate_metrics",
     "verify_checkpoint",
-    "version_changes",
     "write_evaluation",
     "write_matches",
 ]

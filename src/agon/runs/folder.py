@@ -25,7 +25,7 @@ from agon.runs.lines import (
     truncate_timings,
 )
 from agon.runs.lock import RunLock
-from agon.runs.manifest import CONFIG, DATA, FOLDERS, read_manifest, write_json, write_manifest
+from agon.runs.manifest import CONFIG, DATA, FOLDERS, TENSORBOARD, read_manifest, write_json, write_manifest
 from agon.runs.matches import write_matches
 from agon.runs.parent import require_empty
 from agon.secrecy import redact
@@ -50,8 +50,10 @@ class RunFolder:
         settings: Mapping[str, Any],
         hashes: Mapping[str, str] | None = None,
         data: Mapping[str, Any] | None = None,
+        machine: Mapping[str, str] | None = None,
     ) -> Self:
-        """Begin a run in a new or empty folder. `settings` are the resolved settings, `data` the account of its task, as plain JSON types.
+        """Begin a run in a new or empty folder. `settings` are the resolved settings, `data` the account of its task, as plain JSON types;
+        `machine` is what results depend on besides.
 
         manifest.json is written last, so that a start that was interrupted is no run and may be begun again.
 
@@ -65,7 +67,7 @@ class RunFolder:
         try:
             # Again, now that nobody else can begin: another process may have been here in the meantime.
             require_empty(path)
-            refuse_link_outside(path, *FOLDERS)
+            refuse_link_outside(path, *FOLDERS, TENSORBOARD)
             with output_errors(path):
                 remove_leftovers(path)
                 for name in FOLDERS:
@@ -73,7 +75,7 @@ class RunFolder:
             write_json(path / CONFIG, settings)
             if data is not None:
                 write_json(path / DATA, data)
-            write_manifest(path, hashes or {})
+            write_manifest(path, hashes or {}, machine)
         except BaseException:
             lock.release()
             raise
@@ -87,7 +89,7 @@ class RunFolder:
             RunError: no run folder, one of another format version, one in use, or one that would be written through a link.
         """
         read_manifest(path)
-        refuse_link_outside(path, *FOLDERS)
+        refuse_link_outside(path, *FOLDERS, TENSORBOARD)
         lock = RunLock(path)
         with output_errors(path):
             for folder in (path, *(path / name for name in FOLDERS)):

@@ -84,7 +84,11 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 def read_timings(run: Path) -> list[dict[str, Any]]:
     """Return a run's wall-clock timings, one mapping a step."""
-    return _steps(run / TIMINGS_FILE)
+    rows = _steps(run / TIMINGS_FILE)
+    for number, row in enumerate(rows, start=1):
+        if not all(isinstance(value, int | float) for value in row.values() if value is not None):
+            raise RunError(f"{run / TIMINGS_FILE}, line {number} holds what is no number: remove the line, or the file")
+    return rows
 
 
 def read_alarms(run: Path) -> list[dict[str, Any]]:

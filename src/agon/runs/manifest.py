@@ -26,6 +26,8 @@ DATA = "data.json"
 PARENT = "parent.json"
 MATRIX = "matrix.json"
 FOLDERS = ("matches", "checkpoints", "evaluations")
+TENSORBOARD = "tensorboard"
+"""Folder of the curves for TensorBoard, where that is asked for."""
 
 _PACKAGES = ("torch", "transformers", "peft", "safetensors", "numpy", "math-verify", "vllm")
 
@@ -41,13 +43,14 @@ def installed_versions() -> dict[str, str]:
     return versions
 
 
-def write_manifest(run: Path, hashes: Mapping[str, str]) -> None:
-    """Write manifest.json: format version, versions, machine, and the hashes of base model, data and tokenizer as given."""
+def write_manifest(run: Path, hashes: Mapping[str, str], machine: Mapping[str, str] | None = None) -> None:
+    """Write manifest.json: format version, versions, and as given what tells the machine, the base and the data from others."""
     manifest = {
         "format": "agon run",
         "format_version": FORMAT_VERSION,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "platform": platform.platform(),
+        "machine": dict(machine or {}),
         "versions": installed_versions(),
         "hashes": dict(hashes),
     }
@@ -74,14 +77,20 @@ def read_config(run: Path) -> dict[str, Any]:
     return read_json(run / CONFIG)
 
 
-def version_changes(run: Path) -> list[str]:
-    """Return, for each package that has another version than when the run began, a line such as `torch 2.11.0 -> 2.13.0`."""
-    before: dict[str, str] = read_manifest(run)["versions"]
-    now = installed_versions()
-    names = sorted(before.keys() | now.keys())
+def changes_since(run: Path, machine: Mapping[str, str] | None = None) -> list[str]:
+    """Return what has changed since the run began, in lines such as `torch 2.11.0 -> 2.13.0`: versions, and the machine if given.
+
+    A run from before its machine was written down says nothing of that.
+    """
+    manifest = read_manifest(run)
+    pairs = [(manifest.get("versions", {}), installed_versions())]
+    known = manifest.get("machine")
+    if machine is not None and isinstance(known, dict) and known:
+        pairs.append((known, dict(machine)))
     return [
         f"{name} {before.get(name, 'absent')} -> {now.get(name, 'absent')}"
-        for name in names
+        for before, now in pairs
+        for name in sorted(before.keys() | now.keys())
         if before.get(name) != now.get(name)
     ]
 

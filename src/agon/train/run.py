@@ -16,11 +16,12 @@ from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
 from agon.methods.registry import method_named
 from agon.methods.settle import settled
+from agon.model.machine import machine_of
 from agon.recipe import settings_from
 from agon.runs.checkpoints import checkpoint_step, is_last, list_checkpoints, newest_checkpoint
 from agon.runs.folder import RunFolder
 from agon.runs.lines import ALARMS_FILE, METRICS_FILE, read_lines, require_recorded
-from agon.runs.manifest import read_config, read_manifest
+from agon.runs.manifest import changes_since, read_config, read_manifest
 from agon.runs.parent import require_empty
 from agon.runs.space import require_free_bytes, require_writable
 from agon.tasks.account import data_hash, describe_task, require_training_problems, summary_lines
@@ -66,7 +67,9 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
         require_free_bytes(out, num_bytes * (settings.train.keep_checkpoints + 1))
         tree = settings.model_dump(mode="json")
         data = describe_task(ready.task)
-        run = stack.enter_context(RunFolder.create(out, settings=tree, hashes=ready.hashes, data=data))
+        machine = machine_of(pair_of(ready.session).base.device)
+        folder = RunFolder.create(out, settings=tree, hashes=ready.hashes, data=data, machine=machine)
+        run = stack.enter_context(folder)
         return _train(settings, run, ready, stack, watcher, start=START)
 
 
@@ -98,6 +101,12 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
             "the beginning (no checkpoint was saved)" if done is None else f"step {start.completed_steps} ({done.name})"
         )
         watcher.say(f"resumed from {place}")
+        changes = changes_since(out, machine_of(pair.base.device))
+        if changes:
+            watcher.say(
+                f"warning: since the run began {', '.join(changes)}: its steps from here on may differ in their last digits from those that it "
+                "would have taken"
+            )
         return _train(settings, run, ready, stack, watcher, start=start)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from agon.config import Settings, TrackingSettings
 from agon.errors import ConfigError
+from agon.runs.manifest import TENSORBOARD
 from agon.secrecy import redact_text
 
 Say = Callable[[str], None]
@@ -151,7 +152,7 @@ class _RunTracker:
 class _TensorBoard:
     def __init__(self, run: Path) -> None:
         module: Any = importlib.import_module("torch.utils.tensorboard")
-        self._writer = module.SummaryWriter(log_dir=str(run / "tensorboard"))
+        self._writer = module.SummaryWriter(log_dir=str(run / TENSORBOARD))
 
     def log(self, row: Mapping[str, Any]) -> None:
         for name, value in _numbers(row).items():

@@ -8,6 +8,7 @@ import pytest
 from agon.errors import RunError
 from agon.runs import (
     RunFolder,
+    changes_since,
     match_files,
     newest_checkpoint,
     read_alarms,
@@ -18,7 +19,6 @@ from agon.runs import (
     read_matches,
     read_metrics,
     read_timings,
-    version_changes,
     write_evaluation,
 )
 from agon.runs.evaluations import evaluation_matches_path
@@ -93,7 +93,7 @@ def test_a_run_that_is_one_has_the_account_of_its_data(tmp_path, monkeypatch):
     class Killed(BaseException):
         pass
 
-    def kill(run, hashes):
+    def kill(run, hashes, machine):
         raise Killed
 
     monkeypatch.setattr("agon.runs.folder.write_manifest", kill)
@@ -262,13 +262,25 @@ def test_the_lock_is_held_until_the_run_is_closed(run):
 
 
 def test_changed_versions_are_told(run):
-    assert version_changes(run.path) == []
+    assert changes_since(run.path) == []
     manifest = read_json(run.path / "manifest.json")
     manifest["versions"] |= {"peft": "0.1", "apex": "1"}
     (run.path / "manifest.json").write_text(json.dumps(manifest))
-    changes = version_changes(run.path)
+    changes = changes_since(run.path)
     assert changes[0] == "apex 1 -> absent"
     assert changes[1].startswith("peft 0.1 -> ")
+
+
+def test_another_machine_is_told_where_the_run_says_which_it_was(tmp_path):
+    with RunFolder.create(tmp_path / "run", settings={}, machine={"device": "cpu", "threads": "1"}) as run:
+        assert changes_since(run.path, {"device": "cpu", "threads": "1"}) == []
+        assert changes_since(run.path, {"device": "H200", "threads": "1", "cuda": "12"}) == [
+            "cuda absent -> 12",
+            "device cpu -> H200",
+        ]
+        assert changes_since(run.path) == []
+    with RunFolder.create(tmp_path / "older", settings={}) as older:
+        assert changes_since(older.path, {"device": "cpu"}) == []
 
 
 def test_a_run_is_read_and_written_without_torch():

@@ -4,7 +4,15 @@ from pathlib import Path
 import pytest
 
 from agon.errors import DivergedError, RunError
-from agon.runs.lines import append_line, check_metrics, read_lines, read_metrics, truncate_metrics, truncate_timings
+from agon.runs.lines import (
+    append_line,
+    check_metrics,
+    read_lines,
+    read_metrics,
+    read_timings,
+    truncate_metrics,
+    truncate_timings,
+)
 
 
 def write_steps(path: Path, steps: range) -> None:
@@ -116,3 +124,10 @@ def test_a_line_that_agon_would_not_have_written_is_named(tmp_path, line, reason
     (tmp_path / "metrics.jsonl").write_text('{"step": 0}\n' + line + "\n")
     with pytest.raises(RunError, match=rf"metrics\.jsonl, line 2 .*{reason}"):
         read_metrics(tmp_path)
+
+
+@pytest.mark.parametrize("value", ['"x"', "[1]", "{}"])
+def test_a_timing_that_is_no_number_is_named(tmp_path, value):
+    (tmp_path / "timings.jsonl").write_text('{"step": 0, "a": 1.5, "b": null}\n{"step": 1, "a": ' + value + "}\n")
+    with pytest.raises(RunError, match=r"timings\.jsonl, line 2 holds what is no number: remove the line, or the file"):
+        read_timings(tmp_path)
