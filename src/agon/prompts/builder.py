@@ -64,13 +64,21 @@ class PromptBuilder:
         return replace(problem, question=self._without_special(problem.question))
 
     def _without_special(self, text: str) -> str:
-        # until nothing changes: what is left after a removal may spell a special token anew.
-        before = None
-        while before != text:
-            before = text
-            for token in self._special:
-                text = text.replace(token, "")
-        return text
+        """Strip a text of special tokens, and of those that what is left of it spells anew: in one pass, since whoever asks a server may nest
+        them a hundred thousand deep.
+        """
+        if not any(token in text for token in self._special):
+            return text
+        specials, longest = tuple(self._special), len(self._special[0])
+        last_characters = {token[-1] for token in specials}
+        left: list[str] = []
+        for character in text:
+            left.append(character)
+            if character in last_characters:
+                end = "".join(left[-longest:])
+                if end.endswith(specials):
+                    del left[-len(next(token for token in specials if end.endswith(token))) :]
+        return "".join(left)
 
     def _render(self, question: str) -> Prompt:
         text = question + self._ending
