@@ -15,7 +15,13 @@ from agon.match.serving import ServingSession, open_serving_session
 from agon.match.session import Fitting, Session, fit_problems, open_base_session, open_session
 from agon.recipe import saved_settings
 from agon.records import Problem
-from agon.runs.checkpoints import checkpoint_name, newest_checkpoint, verify_checkpoint
+from agon.runs.checkpoints import (
+    checkpoint_name,
+    checkpoint_step,
+    list_checkpoints,
+    newest_checkpoint,
+    verify_checkpoint,
+)
 from agon.runs.manifest import read_config, read_manifest
 from agon.tasks.account import data_hash
 from agon.tasks.data import TaskData
@@ -131,6 +137,12 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str
     """
     if step is not None:
         path = run / "checkpoints" / checkpoint_name(step)
+        known = list_checkpoints(run)
+        if path not in known:
+            there = ", ".join(str(checkpoint_step(one)) for one in known) or "none"
+            raise RunError(
+                f"{run} has no checkpoint of step {step} (there: {there}): give one of these, or leave it out"
+            )
         reason = verify_checkpoint(path)
         if reason is not None:
             raise RunError(

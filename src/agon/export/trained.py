@@ -18,7 +18,7 @@ from agon.model.checkpoint import read_state
 from agon.model.storage import StoredAdapter, read_adapter
 from agon.recipe import saved_settings
 from agon.records import Role
-from agon.runs.checkpoints import checkpoint_name, checkpoint_step, is_last, list_checkpoints
+from agon.runs.checkpoints import checkpoint_step, is_last
 from agon.runs.evaluations import read_evaluations
 from agon.runs.manifest import read_config, read_manifest
 
@@ -77,7 +77,6 @@ def read_trained(run: Path, *, which: str | None, step: int | None) -> Trained:
     settings = saved_settings(read_config(run), tables=("model",), source=str(run / "config.json"))
     method = method_named(settings.train.method)
     names = _names(method, which)
-    _require_step(run, step)
     checkpoint, notes = find_checkpoint(run, step)
     state = read_state(checkpoint)
     identity = _identity(checkpoint, state)
@@ -105,13 +104,6 @@ def _names(method: BaseMethod, which: str | None) -> tuple[str, ...]:
             "leave it out"
         )
     return (which,)
-
-
-def _require_step(run: Path, step: int | None) -> None:
-    known = list_checkpoints(run)
-    if step is not None and run / "checkpoints" / checkpoint_name(step) not in known:
-        there = ", ".join(str(checkpoint_step(path)) for path in known) or "none"
-        raise RunError(f"{run} has no checkpoint of step {step} (there: {there}): give one of these, or leave it out")
 
 
 def _identity(checkpoint: Path, state: Mapping[str, Any]) -> BaseIdentity:

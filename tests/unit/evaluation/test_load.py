@@ -1,0 +1,19 @@
+import pytest
+
+from agon.errors import RunError
+from agon.evaluation.load import find_checkpoint
+
+
+def test_a_step_that_was_never_saved_is_answered_with_those_that_were(tmp_path):
+    for step in (2, 4):
+        (tmp_path / "checkpoints" / f"step-00000{step}").mkdir(parents=True)
+    with pytest.raises(RunError, match=r"has no checkpoint of step 40 \(there: 2, 4\): give one of these"):
+        find_checkpoint(tmp_path, 40)
+
+
+def test_a_step_whose_saving_was_interrupted_is_refused_as_damaged(tmp_path):
+    (tmp_path / "checkpoints" / "step-000002").mkdir(parents=True)
+    with pytest.raises(
+        RunError, match=r"step-000002 cannot be used \(complete.json is missing.*leave --checkpoint out"
+    ):
+        find_checkpoint(tmp_path, 2)
