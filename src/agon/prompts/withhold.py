@@ -120,8 +120,18 @@ def _claims(text: str, answer: str | None) -> list[tuple[int, int]]:
     results = [span for span in after_equals if not _OPERATOR_AFTER.match(text, span[1])]
     claims = {span for span in after_equals if _SENTENCE_END_AFTER.match(text, span[1])} | set(results[-1:])
     regions = [match.span() for match in _BOLD.finditer(text)] + list(_claim_sentences(text, token))
-    claims |= {span for span in tokens if any(start <= span[0] and span[1] <= end for start, end in regions)}
-    return sorted(claims)
+    return sorted(claims | set(_inside(tokens, regions)))
+
+
+def _inside(spans: list[tuple[int, int]], regions: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Those of the spans, given in order, that lie within one of the regions. Either may be thousands: a draft may repeat itself."""
+    regions, number, furthest = sorted(regions), 0, -1
+    for start, end in spans:
+        while number < len(regions) and regions[number][0] <= start:
+            furthest = max(furthest, regions[number][1])
+            number += 1
+        if end <= furthest:
+            yield start, end
 
 
 def _claim_sentences(text: str, token: re.Pattern[str]) -> Iterator[tuple[int, int]]:

@@ -191,6 +191,8 @@ def test_only_the_answer_and_claimed_values_disappear(text):
         "\n" * 50000 + r"\boxed{1}",
         r"\(" * 20000,
         "answer is \\[" * 4000,
+        "5\n" * 30000 + r"\boxed{5}",
+        "Therefore **5**. " * 4000 + r"\boxed{5}",
     ],
 )
 def test_hostile_repetition_is_read_quickly(text):
