@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from agon.answers import extract_answer, format_score, visible_text
 from agon.countdown_text import FIRST_MOVES, SECOND_MOVES, challenge_question, draft_question, parse_tries
+from agon.export.base import licence_of
 from agon.tasks.countdown import countdown_splits, solutions
 from agon.verifiers.expression import check_expression
 
@@ -159,3 +160,7 @@ def test_it_reads_the_rivals_list(model, tokenizer):
         reading.append(mass_on(model, tokenizer, challenge_question(problem.question, [summary]), moves))
     assert sum(blind) / len(blind) > 0.25
     assert sum(reading) / len(reading) < 0.1
+
+
+def test_its_card_names_the_licence_that_an_export_repeats():
+    assert licence_of(FOLDER) == "apache-2.0"
