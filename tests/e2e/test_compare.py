@@ -1,6 +1,7 @@
 """Two tiny trainings, evaluated and compared."""
 
 import json
+import shutil
 
 import pytest
 
@@ -13,7 +14,11 @@ def grpo(agon, small, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def measured(agon, trained, grpo):
+def measured(agon, trained, grpo, tmp_path_factory):
+    # A copy: other tests measure more of the run that all share.
+    copy = tmp_path_factory.mktemp("measured") / "agon"
+    shutil.copytree(trained, copy, ignore=shutil.ignore_patterns("evaluations"))
+    trained = copy
     for words in ((trained, "--direction", "a-b"), (trained, "--direction", "b-a"), (grpo,)):
         assert agon("eval", *words) == 0
     return trained, grpo
@@ -27,7 +32,6 @@ def test_compare_prints_one_tree_with_the_agreed_names(agon, measured, tmp_path,
     assert (tree["subject"]["task"], tree["subject"]["n"]) == ("countdown-lite", 12)
     assert [arm["name"] for arm in tree["arms"]] == ["agon", "grpo"]
     rows = {row["id"]: row for row in tree["rows"]}
-    # trained is shared with other tests, which may have measured more of it
     assert {"agon:cascade:a-b", "agon:cascade:b-a", "agon:cascade:mean", "grpo:single:a"} <= rows.keys()
     mean = (rows["agon:cascade:a-b"]["accuracy"] + rows["agon:cascade:b-a"]["accuracy"]) / 2
     assert rows["agon:cascade:mean"]["accuracy"] == pytest.approx(mean)

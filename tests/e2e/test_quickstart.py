@@ -34,6 +34,7 @@ def test_the_doubled_cap_is_the_only_difference_of_the_equal_token_rival(quickst
     out, _ = quickstart
     one, two = (json.loads((out / name / "config.json").read_text()) for name in (GRPO, DOUBLED))
     assert two["rollout"].pop("max_draft_tokens") == 2 * one["rollout"].pop("max_draft_tokens")
+    assert two.pop("checksum") != one.pop("checksum")
     assert one == two
 
 

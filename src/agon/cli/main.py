@@ -63,15 +63,16 @@ def run_guarded(command: Callable[[], int]) -> int:
 
 def _open_closed_streams() -> None:
     """Let the null device stand for what the shell has closed (`>&-`): print has nowhere to go, and the next file to be opened would get
-    that number, and with it what a library prints.
+    that number, and with it what a library prints. Whoever reads standard input is still told that it is closed.
     """
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+            if name != "stdin":
+                setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
 
 
 def _tell(error: Exception) -> int | None:
