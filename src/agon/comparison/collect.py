@@ -16,7 +16,7 @@ from agon.runs import (
     is_last,
     list_checkpoints,
     read_config,
-    read_json,
+    read_evaluation,
     read_manifest,
     read_metrics,
 )
@@ -222,7 +222,7 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 def _evaluations(folder: Path, training: Training | None) -> Iterator[Measured]:
     for file in evaluation_files(folder):
-        result = read_json(file)
+        result = read_evaluation(file)
         correct = _correct(file, result)
         # A run's folder may hold a measurement of the bare base as well: `agon eval RUN --adapter base`.
         is_base = result.get("method") is None

@@ -17,7 +17,7 @@ from agon.runs import (
     match_step,
     read_alarms,
     read_config,
-    read_json,
+    read_evaluation,
     read_manifest,
     read_matches,
     read_metrics,
@@ -128,7 +128,7 @@ def _tables(path: Path) -> dict[str, Any]:
 
 
 def _read_evaluation(file: Path, run: Run | None) -> Evaluation:
-    result = {"label": file.stem, **redact(read_json(file))}
+    result: dict[str, Any] = redact(read_evaluation(file))
     interval = result.get("interval")
     is_whole = isinstance(interval, dict) and all(isinstance(interval.get(end), int | float) for end in ("low", "high"))
     if not (is_whole and isinstance(result.get("accuracy"), int | float) and isinstance(result.get("n"), int)):

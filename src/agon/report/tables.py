@@ -200,8 +200,9 @@ def _listed(names: Sequence[str]) -> str:
 
 def _budget_row(run: Run) -> BudgetRow:
     train: Mapping[str, Any] = run.config.get("train", {})
+    planned = _count(train, "steps")
     per_problem = mean_of(run, "rollouts_per_problem")
-    problems = train.get("problems_per_step")
+    problems = _count(train, "problems_per_step")
     steps = len(run.metrics)
     counted = _values(run, "rollouts_generated")
     rollouts = None if per_problem is None or problems is None else round(per_problem * problems * steps)
@@ -214,16 +215,22 @@ def _budget_row(run: Run) -> BudgetRow:
     return BudgetRow(
         name=run.name,
         method=str(train.get("method", "")),
-        seed=train.get("seed"),
+        seed=_count(train, "seed"),
         steps=steps,
-        planned_steps=train.get("steps"),
-        is_finished=_is_finished(run, train.get("steps"), problems),
+        planned_steps=planned,
+        is_finished=_is_finished(run, planned, problems),
         rollouts_per_problem=per_problem,
         rollouts=round(counted[-1]) if counted else rollouts,
         generated=round(sum(sampled)) if sampled else estimate,
         learned=round(sum(learned)) if learned else None,
         wall_s=sum(wall) if wall else None,
     )
+
+
+def _count(settings: Mapping[str, Any], name: str) -> int | None:
+    """Return a setting that counts something, None where it is not there or no count."""
+    value = settings.get(name)
+    return value if type(value) is int else None
 
 
 def _is_finished(run: Run, planned: int | None, problems: int | None) -> bool:

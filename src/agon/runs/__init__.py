@@ -20,7 +20,13 @@ from agon.runs.checkpoints import (
     prune_checkpoints,
     verify_checkpoint,
 )
-from agon.runs.evaluations import evaluation_files, evaluation_matches_path, read_evaluations, write_evaluation
+from agon.runs.evaluations import (
+    evaluation_files,
+    evaluation_matches_path,
+    read_evaluation,
+    read_evaluations,
+    write_evaluation,
+)
 from agon.runs.folder import RunFolder, match_files, match_step
 from agon.runs.lines import read_alarms, read_metrics, read_timings, truncate_metrics
 from agon.runs.lock import RunLock
@@ -70,6 +76,7 @@ __all__ = [
     "prune_checkpoints",
     "read_alarms",
     "read_config",
+    "read_evaluation",
     "read_evaluations",
     "read_json",
     "read_manifest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agon.errors import RunError
 from agon.records import Match
@@ -22,6 +22,26 @@ MATCHES_HASH = "matches_sha256"
 """Entry of a result: the hash of the file with its matches."""
 
 _MATCHES = ".matches.jsonl.gz"
+_NUMBER = int | float
+_INTERVAL = {"low": _NUMBER, "high": _NUMBER, "level": _NUMBER, "kind": str, "unit": str, "n": int}
+_FORMS: Mapping[str, Any] = {
+    **dict.fromkeys(("label", "title", "task", "protocol", "direction", "method", "split"), str),
+    **dict.fromkeys(("n", "samples", "seed"), int),
+    **dict.fromkeys(
+        ("accuracy", "dev_accuracy", "challenged_share", "conversion", "regression", "blind_second"), _NUMBER
+    ),
+    **dict.fromkeys(("copy_rate", "leak_rate", "empty_summary_share", "truncated_share"), _NUMBER),
+    **dict.fromkeys(("temperature", "top_p", "latency_s"), _NUMBER),
+    "tokens": {None: _NUMBER},
+    "pass_at_k": {None: _NUMBER},
+    "outcomes": {None: int},
+    "interval": _INTERVAL,
+    "intervals": {None: _INTERVAL},
+    "players": {"drafters": list, "challenger": str},
+    "lineup": {"layers": int},
+    "per_problem": [{"id": str, "correct": list}],
+    "notes": [str],
+}
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-]{0,99}")
 
 
@@ -83,7 +103,38 @@ def read_evaluations(run: Path) -> list[dict[str, Any]]:
     Raises:
         RunError: a file is damaged.
     """
-    return [{"label": path.stem, **read_json(path)} for path in evaluation_files(run)]
+    return [read_evaluation(path) for path in evaluation_files(run)]
+
+
+def read_evaluation(file: Path) -> dict[str, Any]:
+    """Return a result with its label. What older results do not have is absent; what is there has the form that it was written in.
+
+    Raises:
+        RunError: the file is missing or damaged.
+    """
+    result = {"label": file.stem, **read_json(file)}
+    for name, value in result.items():
+        if not _has_form(value, _FORMS.get(name)):
+            raise RunError(
+                f"{file} is no evaluation: {name} is {str(value)[:40]!r}; evaluate again, or remove the file"
+            )
+    return result
+
+
+def _has_form(value: Any, form: Any) -> bool:
+    """Tell whether a value has a form: types, a list of one form, a table of one form (under None) or of some entries, or unknown (None)."""
+    if form is None or value is None:
+        return True
+    if isinstance(form, list):
+        return isinstance(value, list) and all(
+            item is not None and _has_form(item, form[0]) for item in cast("list[Any]", value)
+        )
+    if isinstance(form, dict):
+        known = cast("dict[str | None, Any]", form)
+        items = cast("dict[str, Any]", value).items() if isinstance(value, dict) else None
+        return items is not None and all(_has_form(item, known.get(key, known.get(None))) for key, item in items)
+    # True is an int for Python, and for nobody else.
+    return isinstance(value, form) and not isinstance(value, bool)
 
 
 def evaluation_files(run: Path) -> list[Path]:

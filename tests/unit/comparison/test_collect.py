@@ -107,7 +107,8 @@ def test_a_folder_of_runs_without_any_evaluation_is_refused(fake, tmp_path):
     [
         ({"per_problem": []}, "per_problem outcomes"),
         ({"tokens": None}, "is no evaluation"),
-        ({"per_problem": [{"id": "p", "correct": 1}]}, "damaged"),
+        ({"per_problem": [{"id": "p", "correct": 1}]}, "is no evaluation: per_problem is"),
+        ({"per_problem": [{"id": "p"}]}, "damaged in per_problem"),
         ({"per_problem": [{"id": "p", "correct": [1]}, {"id": "p", "correct": [0]}]}, "names a problem twice"),
         ({"per_problem": [{"id": "p", "correct": [1]}, {"id": "q", "correct": []}]}, "other numbers of samples"),
     ],

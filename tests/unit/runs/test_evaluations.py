@@ -1,28 +1,72 @@
+import json
+
 import pytest
 
 from agon.errors import RunError
-from agon.runs import read_json, write_evaluation
-from agon.runs.evaluations import evaluation_matches_path, matches_of
+from agon.runs import RunFolder, read_evaluation, read_evaluations, write_evaluation
+
+RESULT = {
+    "task": "toy",
+    "split": "test",
+    "protocol": "cascade",
+    "direction": None,
+    "method": "agon",
+    "title": "Agon",
+    "n": 2,
+    "samples": 1,
+    "seed": 0,
+    "accuracy": 0.5,
+    "conversion": None,
+    "temperature": 1,
+    "tokens": {"draft": 3.5, "total": 7},
+    "outcomes": {"correct": 1, "wrong": 1},
+    "interval": {"low": 0.01, "high": 0.99, "level": 0.95, "kind": "clopper-pearson", "unit": "problem"},
+    "intervals": {"conversion": {"low": 0, "high": 1, "n": 2}},
+    "players": {"drafters": ["A", None], "challenger": None},
+    "per_problem": [{"id": "p", "correct": [True]}, {"id": "q", "correct": [0]}],
+    "notes": ["direction a-b chosen"],
+    "measured": {"checkpoint": "step-000002"},
+}
 
 
-def test_a_result_knows_the_matches_it_was_counted_from(run, match):
-    file = write_evaluation(run.path, "single", {"accuracy": 0.5}, [match])
-    path = evaluation_matches_path(run.path, "single")
-    assert matches_of(file, read_json(file)) == path
-    path.unlink()
-    assert matches_of(file, read_json(file)) is None
+def test_a_result_is_read_back_as_it_was_written_with_its_label(tmp_path):
+    with RunFolder.create(tmp_path / "run", settings={}) as run:
+        file = write_evaluation(run.path, "mine", RESULT)
+    assert read_evaluation(file) == {"label": "mine", **RESULT}
+    assert read_evaluations(run.path) == [{"label": "mine", **RESULT}]
 
 
-def test_an_old_result_is_not_shown_with_the_matches_of_a_new_one(run, match):
-    file = write_evaluation(run.path, "single", {"accuracy": 0.5}, [match])
-    old = file.read_bytes()
-    write_evaluation(run.path, "single", {"accuracy": 0.75}, [match, match])
-    # As if the process had been killed between the two files.
-    file.write_bytes(old)
-    with pytest.raises(RunError, match=r"single\.matches\.jsonl\.gz is not what single\.json was counted from"):
-        matches_of(file, read_json(file))
+TEXTS = ("task", "split", "protocol", "direction", "method", "title")
+NUMBERS = ("accuracy", "conversion", "temperature")
+WRONG = [
+    *((name, value) for name in RESULT if name != "measured" for value in ("x", -1.5, True, [[]])),
+    ("tokens", {"draft": "x"}),
+    ("outcomes", {"wrong": 1.5}),
+    ("interval", {"low": "x", "high": 1}),
+    ("intervals", {"conversion": {"low": []}}),
+    ("players", {"drafters": "A"}),
+    ("per_problem", [{"id": 3, "correct": [True]}]),
+    ("per_problem", [None]),
+    ("notes", [1]),
+]
 
 
-def test_a_result_from_before_it_named_its_matches_is_shown_with_them(run, match):
-    file = write_evaluation(run.path, "single", {"accuracy": 0.5}, [match])
-    assert matches_of(file, {"accuracy": 0.5}) == evaluation_matches_path(run.path, "single")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pair
+        for pair in WRONG
+        if not (pair[0] in TEXTS and pair[1] == "x") and not (pair[0] in NUMBERS and pair[1] == -1.5)
+    ],
+)
+def test_an_entry_of_another_form_is_named(tmp_path, name, value):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({**RESULT, name: value}))
+    with pytest.raises(RunError, match=rf"mine\.json is no evaluation: {name} is .*evaluate again, or remove the file"):
+        read_evaluation(file)
+
+
+def test_what_an_older_agon_did_not_write_may_be_absent(tmp_path):
+    file = tmp_path / "mine.json"
+    file.write_text('{"accuracy": 0.5}')
+    assert read_evaluation(file) == {"label": "mine", "accuracy": 0.5}
