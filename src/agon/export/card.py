@@ -143,13 +143,21 @@ def _task(trained: Trained) -> str:
 
 def _use(card: Card) -> str:
     blocks = {"adapter": _use_adapter, "merged": _use_merged, "gguf": _use_gguf}[card.kind](card)
-    needs_pair = card.trained.method.has_pair
-    both = (
-        "\n\nThe pair over two servers that speak OpenAI's protocol: `agon serve --drafter URL --challenger URL`."
-        if needs_pair
-        else ""
+    return f"## Use\n\n{blocks}{_served(card.trained)}"
+
+
+def _served(trained: Trained) -> str:
+    """Say how the pair is played by two servers, each with one half, if its prompts can be had there."""
+    task = trained.settings.task
+    if not trained.method.has_pair or trained.protocol != "cascade":
+        return ""
+    if task.wording == "symbols-v1":
+        return "\n\nThe pair plays by `agon serve RUN` alone: over two servers agon asks in words, which this base does not know."
+    # Another answer style is another prompt than the pair was trained on.
+    return (
+        "\n\nThe pair over two servers that speak OpenAI's protocol, asked in the words it was trained on: "
+        f"`agon serve --drafter URL --challenger URL --answer-style {task.answer_style}`."
     )
-    return f"## Use\n\n{blocks}{both}"
 
 
 def _use_adapter(card: Card) -> str:
@@ -159,7 +167,7 @@ def _use_adapter(card: Card) -> str:
     first = folders[names[0]]
     modules = " ".join(f"{name}={folder}" for name, folder in folders.items())
     rank = _vllm_rank(card.trained.settings.adapter.rank)
-    where = "" if card.base.is_known else "`BASE` is the folder of the base. "
+    where = "" if card.base.is_known else f"`BASE` is the folder of the base{_place(card)}. "
     return (
         f"{where}`FOLDER` is where this card lies.\n\n"
         "```python\nfrom peft import PeftModel\nfrom transformers import AutoModelForCausalLM, AutoTokenizer\n\n"
@@ -167,6 +175,10 @@ def _use_adapter(card: Card) -> str:
         f'model = PeftModel.from_pretrained(base, "{first}")\ntokenizer = AutoTokenizer.from_pretrained("{first}")\n```\n\n'
         f"```sh\nvllm serve {shlex.quote(base)} --enable-lora --max-lora-rank {rank} --lora-modules {modules}\n```"
     )
+
+
+def _place(card: Card) -> str:
+    return ", `assets/quickstart-base` in agon's package" if card.trained.settings.model.base == "quickstart" else ""
 
 
 def _revision(card: Card) -> str:

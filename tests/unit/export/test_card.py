@@ -89,6 +89,22 @@ def test_an_adapter_trained_alone_has_no_other_half(make_card):
     assert "agon serve" not in text
 
 
+@pytest.mark.parametrize("style", ["tags", "boxed"])
+def test_a_pair_is_served_by_two_servers_in_the_words_it_was_trained_on(make_card, style):
+    text = make_card(task={"name": "countdown-lite", "answer_style": style})
+    assert f"`agon serve --drafter URL --challenger URL --answer-style {style}`" in text
+
+
+def test_a_pair_that_knows_no_words_is_not_sent_to_two_servers(make_card):
+    text = make_card(task={"name": "countdown-lite", "wording": "symbols-v1"})
+    assert "The pair plays by `agon serve RUN` alone" in text
+    assert "--drafter" not in text
+
+
+def test_a_pair_that_was_trained_to_see_answers_is_not_sent_to_servers_that_withhold_them(make_card):
+    assert "agon serve" not in make_card(train={"method": "answer-visible"})
+
+
 def test_every_result_stands_with_its_n_and_interval(make_card, evaluate):
     def prepare(run):
         evaluate(run, "alone")
