@@ -26,14 +26,19 @@ MAX_FAILED_STARTS = 3
 _MAX_LINE = 1_000_000
 _MAX_SHOWN = 80
 _ENDING_SECONDS = 2.0
+_SIGKILL = 9
 
 
 class Reply(NamedTuple):
-    """What a worker said about one message, or what became of it, and the time from the start of the check."""
+    """What a worker said about one message, or what became of it, and the time from the start of the check.
+
+    `was_killed` tells a process that SIGKILL ended: by a system out of memory, or by somebody; its own limits end it otherwise.
+    """
 
     outcome: str
     reason: str
     seconds: float
+    was_killed: bool = False
 
 
 class WorkerPool:
@@ -81,13 +86,18 @@ class WorkerPool:
     def _one(self, message: Any, timeout_s: float) -> Reply:
         worker = self._idle.get()
         try:
-            failure = self.refusal or self._start(worker)
-            return Reply("error", failure, 0.0) if failure else worker.ask(message, timeout_s)
+            reply = self._ask(worker, message, timeout_s)
+            # That it was killed says nothing about the answer; a second time it does.
+            return self._ask(worker, message, timeout_s) if reply.was_killed else reply
         except OSError as error:
             worker.end()
             return Reply("error", f"the checking process could not be used: {error}", 0.0)
         finally:
             self._idle.put(worker)
+
+    def _ask(self, worker: _Worker, message: Any, timeout_s: float) -> Reply:
+        failure = self.refusal or self._start(worker)
+        return Reply("error", failure, 0.0) if failure else worker.ask(message, timeout_s)
 
     def _start(self, worker: _Worker) -> str:
         """Have a process ready; return why there is none."""
@@ -132,8 +142,9 @@ class _Worker:
             return Reply("timeout", f"took longer than {timeout_s:g} s", seconds)
         if not line:
             failure = f"the checking process ended ({_ending(process)})"
+            was_killed = process.returncode == -_SIGKILL
             self._replace()
-            return Reply("error", failure, seconds)
+            return Reply("error", failure, seconds, was_killed)
         reply = _read_reply(line)
         if not isinstance(reply.get("outcome"), str) or not isinstance(reply.get("reason"), str):
             self.end()

@@ -89,6 +89,24 @@ def test_a_process_that_dies_is_an_error_and_is_replaced(make_pool):
     assert replies[1].reason == "the checking process ended (exit status 7)"
 
 
+def test_a_check_whose_process_is_killed_from_outside_is_made_once_more(make_pool, tmp_path):
+    # Killed at the first question alone, as by a system that has run out of memory for a moment.
+    mark = tmp_path / "killed"
+    first = f"if not os.path.exists({str(mark)!r}): open({str(mark)!r}, 'w'); os.kill(os.getpid(), 9)"
+    replies = make_pool(FAKE.replace("os._exit(7)", first), workers=1).ask([("0", "die"), ("0", "good")])
+    assert [reply[:2] for reply in replies] == [("correct", "die"), ("correct", "good")]
+
+
+def test_a_check_whose_process_is_always_killed_is_an_error(make_pool):
+    replies = make_pool(FAKE.replace("os._exit(7)", "os.kill(os.getpid(), 9)"), workers=1).ask(
+        [("0", "die"), ("0", "good")]
+    )
+    assert [reply[:2] for reply in replies] == [
+        ("error", "the checking process ended (exit status -9)"),
+        ("correct", "good"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
