@@ -17,7 +17,9 @@ from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.match.lineups import lineup_for
 from agon.recipe import settings_from
 from agon.records import Direction, Lineup
+from agon.runs.atomic import output_errors, remove_leftovers
 from agon.runs.evaluations import write_evaluation
+from agon.runs.lock import RunLock
 from agon.runs.manifest import folder_kind
 from agon.runs.parent import create_parent
 
@@ -82,10 +84,16 @@ def run_quickstart(
     """
     cells = quickstart_cells(settings)
     _prepare_folder(out, cells, resume=resume)
-    train_cells(out, cells, num_parallel=min(len(cells), default_parallel()), on_progress=on_progress)
-    by_label = _measure(settings, out, on_evaluation)
-    report = out / "report.html"
-    write_compared([out], report, say=say)
+    lock = RunLock(out)
+    try:
+        with output_errors(out):
+            remove_leftovers(out)
+        train_cells(out, cells, num_parallel=min(len(cells), default_parallel()), on_progress=on_progress)
+        by_label = _measure(settings, out, on_evaluation)
+        report = out / "report.html"
+        write_compared([out], report, say=say)
+    finally:
+        lock.release()
     return QuickstartResult([by_label[row.label] for row in ROWS], report)
 
 

@@ -14,7 +14,7 @@ from agon.ablation.measure import check_labels, missing_evaluations, result_path
 from agon.ablation.plan import CELLS, Plan, PlannedCell
 from agon.errors import ConfigError
 from agon.recipe import settings_from
-from agon.runs.atomic import output_errors, refuse_link_outside
+from agon.runs.atomic import output_errors, refuse_link_outside, remove_leftovers
 from agon.runs.lock import RunLock
 from agon.runs.manifest import folder_kind, read_config
 from agon.runs.matrix import BASE, Matrix, read_matrix, write_matrix
@@ -79,6 +79,8 @@ def run_matrix(
     refuse_link_outside(out, CELLS, plan.matrix.base)
     lock = RunLock(out)
     try:
+        with output_errors(out):
+            remove_leftovers(out)
         write_matrix(out, plan.matrix if before is None else merge_matrices(before, plan.matrix))
         states = cell_states(plan, out)
         if resume:
