@@ -86,6 +86,9 @@ def _tell(error: Exception) -> int | None:
             "out of memory: lower rollout.max_rows, train.tokens_per_microbatch or adapter.rank, or take a smaller model"
         )
         return EXIT_FAILED
+    if _is_failed_device(error):
+        tell(f"the device failed ({str(error).splitlines()[0]}): look after it; a training: continue with --resume")
+        return EXIT_FAILED
     if isinstance(error, (AgonError, OSError)):
         # An OSError was refused by the system where no stage expected it, such as a name that is too long.
         tell(str(error))
@@ -101,6 +104,11 @@ def _is_out_of_memory(error: Exception) -> bool:
     words = ("can't allocate memory", "out of memory")
     is_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in words)
     return isinstance(error, MemoryError) or is_torch
+
+
+def _is_failed_device(error: Exception) -> bool:
+    # torch's own class for it, AcceleratorError, is not that of every error of a driver, and torch may not be loaded.
+    return isinstance(error, RuntimeError) and str(error).startswith(("CUDA error", "CUDA driver error", "NCCL error"))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,10 @@ def failing(monkeypatch, error):
         (DataError("a library said:\nit\r\nfailed"), "agon: a library said: it failed\n"),
         (OSError(36, "File name too long", "xxx"), "agon: [Errno 36] File name too long: 'xxx'\n"),
         (MemoryError(), "agon: out of memory: lower"),
+        (
+            RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel"),
+            "agon: the device failed (CUDA error: unspecified launch failure): look after it; a training: continue with --resume",
+        ),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried\nto"), "agon: out of memory: lower"),
     ],
 )
