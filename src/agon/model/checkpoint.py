@@ -11,14 +11,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from agon.errors import RunError
-from agon.model.pair import AdapterPair
+from agon.model.pair import PLAIN_NAME, AdapterPair
 from agon.model.storage import write_tensors
 from agon.records import ADAPTERS
 
@@ -105,6 +105,12 @@ def read_state(folder: Path) -> dict[str, Any]:
         raise RunError(f"{path} is missing or damaged ({error}): resume from an earlier checkpoint") from None
     if version != _FORMAT:
         raise RunError(f"{path} has format {version}, this agon reads {_FORMAT}: resume with the agon that wrote it")
+    names = state.get("versions", {})
+    # They name folders of the checkpoint.
+    if not (isinstance(names, dict) and all(PLAIN_NAME.fullmatch(name) for name in cast("dict[str, Any]", names))):
+        raise RunError(f"{path} names adapters that none can be called ({names!r}): resume from an earlier checkpoint")
+    if not isinstance(state["progress"], dict):
+        raise RunError(f"{path} tells no progress: resume from an earlier checkpoint")
     return state
 
 

@@ -42,7 +42,7 @@ from agon.records import ADAPTERS
 # Above this a merged copy of the adapted weights costs more memory than it saves time.
 _MERGE_LIMIT_BYTES = 2 << 30
 _CACHE_LIMIT_BYTES = 256 << 20
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 _Stamp = tuple[tuple[int, int], ...]
 
@@ -274,7 +274,7 @@ class AdapterPair:
         if name in ADAPTERS:
             raise ModelError(f"{name} is in training: give the frozen adapter another name")
         # It becomes a part of PEFT's paths, and a folder of a checkpoint.
-        if not _PLAIN_NAME.fullmatch(name):
+        if not PLAIN_NAME.fullmatch(name):
             raise ModelError(f"a frozen adapter cannot be called {name!r}: use letters, digits, - and _")
         self._factors.pop(name, None)
         if name in self._versions:

@@ -89,7 +89,12 @@ def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner, own: Tr
     """
     state = load_checkpoint(checkpoint, pair)
     learner.load_state(state.optimizers)
-    progress = Progress.from_json(dict(state.progress), own)
+    try:
+        progress = Progress.from_json(dict(state.progress), own)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RunError(
+            f"{checkpoint} does not say how far the run was ({error!r}): remove it, and resume from the one before"
+        ) from None
     if progress.completed_steps != checkpoint_step(checkpoint):
         raise RunError(
             f"{checkpoint} says it was saved after step {progress.completed_steps}: remove it, and resume from the one before"

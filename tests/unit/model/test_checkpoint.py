@@ -73,6 +73,13 @@ def test_damage_another_format_and_another_base_are_named(make_base, make_pair, 
     state_path.write_text(json.dumps(state | {"format": 99}))
     with pytest.raises(RunError, match="has format 99, this agon reads 1"):
         load_checkpoint(tmp_path, pair)
+    for versions in ({"A": 1, "../../elsewhere": 1}, {"": 1}, {"/etc": 1}, ["A"], "A"):
+        state_path.write_text(json.dumps(state | {"versions": versions}))
+        with pytest.raises(RunError, match=r"state\.json names adapters that none can be called"):
+            load_checkpoint(tmp_path, pair)
+    state_path.write_text(json.dumps(state | {"progress": [3]}))
+    with pytest.raises(RunError, match=r"state\.json tells no progress"):
+        load_checkpoint(tmp_path, pair)
     state_path.write_text("[]")
     with pytest.raises(RunError, match=r"state\.json is missing or damaged"):
         load_checkpoint(tmp_path, pair)
