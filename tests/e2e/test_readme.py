@@ -45,10 +45,12 @@ def test_the_readmes_curl_gets_an_answer(served):
     assert answer["agon"][0]["verdict"] in ("correct", "wrong", "unparsed")
 
 
-def test_the_readmes_python_prints_draft_and_challenge(served):
+def test_the_readmes_python_prints_draft_what_crosses_and_challenge(served):
     said = run(sys.executable, "-c", block("from openai import"), served=served)
-    # A draft and a challenge, of a dozen words each at least.
-    assert len(said.split()) > 10
+    draft, _, rest = said.partition("\n\nThe challenger reads: ")
+    crossed, _, challenge = rest.partition("\n\n")
+    assert "<answer>" not in crossed
+    assert all(text.startswith("<think>") for text in (draft, challenge)), said
 
 
 def test_the_readme_serves_at_the_default_address(agon, capsys):
