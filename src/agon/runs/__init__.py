@@ -41,13 +41,11 @@ from agon.runs.manifest import (
 )
 from agon.runs.matches import match_from_json, read_matches, write_matches
 from agon.runs.parent import child_runs, create_parent, default_run
-from agon.runs.redact import REDACTED, redact
 from agon.runs.space import require_free_bytes
 
 __all__ = [
     "FORMAT_VERSION",
     "MARKER",
-    "REDACTED",
     "Newest",
     "RunFolder",
     "RunLock",
@@ -83,7 +81,6 @@ __all__ = [
     "read_matches",
     "read_metrics",
     "read_timings",
-    "redact",
     "require_free_bytes",
     "sha256_of",
     "truncate_metrics",

@@ -14,7 +14,7 @@ from agon.match.lineups import lineup_for
 from agon.prompts.summary import DraftSummarizer
 from agon.prompts.wordings import WORDINGS
 from agon.records import AnswerStyle, Lineup, Problem, Prompt, Role, Summary
-from agon.runs.redact import REDACTED, redact
+from agon.secrecy import REDACTED, redact
 from agon.serve.words import words_of
 
 WORDING = "plain-v1"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from agon.runs.redact import REDACTED, redact
+from agon.secrecy import REDACTED, redact
 from agon.serve.backend import EndpointError
 from agon.serve.endpoints import Endpoint
 
