@@ -21,7 +21,7 @@ def add_parser(subcommands: Subcommands) -> None:
         description="Show draft, summary, challenge and answer of one problem while they are written.",
     )
     parser.add_argument("subject", type=text, metavar="RUN", help="a run folder")
-    parser.add_argument("problem", metavar="PROBLEM", help="the problem's text; for the quickstart: '12 7 5 = 25'")
+    parser.add_argument("problem", metavar="PROBLEM", help="the problem's text; for the quickstart: '12 7 5 = 24'")
     parser.add_argument("--direction", choices=("a-b", "b-a"), help="who drafts (default: chosen on dev)")
     parser.add_argument("--gold", help="the right answer, if it is to be checked")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sampling")

@@ -2,7 +2,7 @@
 import { byId, make } from "./dom.js";
 import { nameOf, playersOf } from "./record.js";
 
-const EXAMPLE = "12 7 5 = 25";
+const EXAMPLE = "12 7 5 = 24";
 
 export class AskForm {
   constructor(info, { onStart, onModel }) {
