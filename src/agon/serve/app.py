@@ -37,7 +37,7 @@ def create_app(service: Service) -> FastAPI:
         openapi_url=None,
         redirect_slashes=False,
         middleware=[
-            Middleware(RequestLog, metrics=service.metrics),
+            Middleware(RequestLog, metrics=service.metrics, keys=service.keys),
             Middleware(HostCheck, allowed=service.hosts),
             Middleware(KeyCheck, keys=service.keys),
         ],

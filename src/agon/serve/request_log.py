@@ -6,10 +6,12 @@ import asyncio
 import logging
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from agon.errors import AgonError, EngineError
+from agon.secrecy import REDACTED, redact_text
 from agon.serve.asgi import App, ClientGone, Message, Receive, Scope, Send, send_json
 from agon.serve.backend import EndpointError
 from agon.serve.errors import request_error_of
@@ -19,6 +21,8 @@ LOGGER = logging.getLogger("agon.serve")
 
 CLIENT_LEFT = 499
 _MOST_SHOWN = 100
+# What is read of a path, so that no token is cut in two before it is known for one. Units: characters.
+_MOST_READ = 1000
 
 
 @dataclass(slots=True)
@@ -43,9 +47,10 @@ class LogEntry:
 class RequestLog:
     """Notes every request in log and metrics, and answers every error, expected or not: nobody is shown a trace."""
 
-    def __init__(self, app: App, metrics: Metrics) -> None:
+    def __init__(self, app: App, metrics: Metrics, keys: Sequence[str]) -> None:
         self._app = app
         self._metrics = metrics
+        self._keys = sorted(keys, key=len, reverse=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -92,12 +97,10 @@ class RequestLog:
         if status >= 500 or (entry.code and status < 400):
             self._metrics.errors.labels(entry.code or "error").inc()
         if LOGGER.isEnabledFor(logging.INFO):
-            # Quoted, so that a path cannot write a line of its own; without its query, in which somebody may have put a key.
-            path = quote(scope["path"][:_MOST_SHOWN], safe="/:@!$&'()*+,;=")
             LOGGER.info(
                 "%s %s %d %s model=%s tokens=%d+%d %.3fs",
                 scope["method"],
-                path,
+                self._shown(scope["path"]) if status >= 400 else scope["path"],
                 status,
                 entry.code or "-",
                 entry.model or "-",
@@ -105,6 +108,14 @@ class RequestLog:
                 entry.num_completion_tokens,
                 seconds,
             )
+
+    def _shown(self, path: str) -> str:
+        """Return a path that led to nothing as it may be printed: without a key that somebody put into it, and quoted, so that it writes no
+        line of its own. Queries, the more likely place for a key, are not logged at all.
+        """
+        for key in self._keys:
+            path = path.replace(key, REDACTED)
+        return quote(redact_text(path[:_MOST_READ])[:_MOST_SHOWN], safe="/:@!$&'()*+,;=[]")
 
 
 def log_mistake(error: Exception) -> None:

@@ -337,13 +337,19 @@ def test_the_log_has_one_line_a_request_without_texts_keys_or_lines_of_the_clien
             lambda c: c.chat("a private problem", headers=key),
             lambda c: c.get("/v1/models\nforged", query=b"key=secret-key", headers=key),
             lambda c: c.get("/v1/models", headers=[(b"authorization", b"Bearer wrong-key")]),
+            lambda c: c.get(f"/{'x' * 90}/secret-key/v1"),
+            lambda c: c.get("/v1/models/secret-key", headers=key),
+            lambda c: c.get("/sk-proj-abcdefghij0123456789abcdefghij/v1/models"),
         )
     lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 3
+    assert len(lines) == 6
     # draft: 17 prompt tokens; "drafter A: a private problem" and a stop token are 29, and so on.
     assert lines[0].startswith("POST /v1/chat/completions 200 - model=cascade tokens=")
     assert lines[1].startswith("GET /v1/models%0Aforged 404 - model=-")
     assert lines[2].startswith("GET /v1/models 401 invalid_api_key")
+    assert lines[3].startswith(f"GET /{'x' * 90}/[redacte 401 ")
+    assert lines[4].startswith("GET /v1/models/[redacted] 404 model_not_found")
+    assert lines[5].startswith("GET /[redacted]/v1/models 401 ")
     assert not any(word in caplog.text for word in ("private", "secret-key", "wrong-key"))
 
 
