@@ -31,6 +31,17 @@ def pace_rows(runs: Sequence[Run]) -> list[PaceRow]:
     return [_pace_row(run) for run in runs if run.timings]
 
 
+def untimed_steps(runs: Sequence[Run]) -> list[str]:
+    """Name the runs that have steps without timings, with how many: sums of their times are too small."""
+    found: list[str] = []
+    for run in runs:
+        timed = {row["step"] for row in run.timings}
+        missing = sum(row["step"] not in timed for row in run.metrics)
+        if missing:
+            found.append(f"{run.name} ({missing} of {len(run.metrics)})")
+    return found
+
+
 def pace_of_steps(run: Run) -> list[dict[str, Any]]:
     """Return the numbers of `agon.metrics.PACE` step by step, those that can be worked out."""
     learned = _learned_tokens(run)

@@ -25,7 +25,7 @@ from agon.report.matrix.shelves import choose_shelves
 from agon.report.matrix.tree import Tree, group_title, protocol_of, way_of
 from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
-from agon.report.pace import PARTS, pace_rows
+from agon.report.pace import PARTS, pace_rows, untimed_steps
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
 from agon.secrecy import redact
@@ -94,6 +94,7 @@ def _parts_in_full(collected: Collected) -> dict[str, Any]:
         "exchange": exchange_rows(collected.evaluations, shelves.evaluations),
         "budget": budget_rows(collected.runs),
         "pace": pace_rows(collected.runs),
+        "untimed": untimed_steps(collected.runs),
         "parts": PARTS,
         "differing": differing_settings(collected.runs),
         "versions": _versions(collected.runs),

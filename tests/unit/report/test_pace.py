@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from agon.metrics import PACE
-from agon.report.collect import collect
+from agon.report.collect import Collected, collect
 from agon.report.curves import curves_json
-from agon.report.pace import pace_of_steps, pace_rows
+from agon.report.pace import pace_of_steps, pace_rows, untimed_steps
+from agon.report.page import render
 
 LINE = {"generate_s": 4.0, "sync_s": 0.5, "verify_wait_s": 0.0, "learn_s": 2.0, "save_s": 0.25, "other_s": 1.25}
 LINE |= {"total_s": 8.0, "sampled_tokens": 1000}
@@ -55,6 +56,14 @@ def test_a_run_is_the_sum_of_its_steps(timed):
     # 4,000 tokens in 4 + 8 s of sampling and 8 + 16 s of steps; 800 in 2 + 4 s of learning.
     assert (row.sampling_speed, row.step_speed) == pytest.approx((4000 / 12, 4000 / 24))
     assert row.learning_speed == pytest.approx(800 / 6)
+
+
+def test_steps_without_timings_are_counted(timed):
+    assert untimed_steps([timed]) == []
+    lost = replace(timed, timings=timed.timings[:1])
+    assert untimed_steps([timed, lost, replace(timed, timings=[])]) == ["agon (1 of 2)", "agon (2 of 2)"]
+    assert "missing in every time given here: agon (1 of 2)." in render(Collected("agon", (lost,), (), ()))
+    assert "missing in every time" not in render(Collected("agon", (timed,), (), ()))
 
 
 def test_what_an_older_run_did_not_note_is_left_out(timed):
