@@ -20,6 +20,7 @@ from agon.runs import (
 )
 from agon.runs.atomic import MARKER
 from agon.runs.manifest import DATA, read_json
+from agon.secrecy import redact
 
 _WEIGHTS = "adapter_model.safetensors"
 _MOST_METRICS = 5
@@ -106,8 +107,9 @@ def compare_runs(first: Path, second: Path) -> Comparison:
     Raises:
         RunError: one is no run folder, of another format version, or damaged.
     """
-    manifests = read_manifest(first), read_manifest(second)
-    one, other = read_config(first), read_config(second)
+    # What an older agon wrote, or somebody by hand, may hold secrets.
+    manifests = redact(read_manifest(first)), redact(read_manifest(second))
+    one, other = redact(read_config(first)), redact(read_config(second))
     metrics = read_metrics(first), read_metrics(second)
     saved = [{checkpoint_step(path): path for path in list_checkpoints(run)} for run in (first, second)]
     step = max(saved[0].keys() & saved[1].keys(), default=None)
@@ -144,7 +146,7 @@ def _data(run: Path) -> dict[str, Any]:
     """Return what a run was trained on; of dropped rows their number. A run from before this was written down has nothing."""
     if not (run / DATA).exists():
         return {}
-    account = _flat(read_json(run / DATA))
+    account = _flat(redact(read_json(run / DATA)))
     return {name: len(value) if isinstance(value, list) else value for name, value in account.items()}
 
 

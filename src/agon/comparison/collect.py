@@ -21,6 +21,7 @@ from agon.runs import (
     read_metrics,
 )
 from agon.runs.matrix import MatrixArm, read_matrix
+from agon.secrecy import redact
 
 _STREAMS = ("draft", "challenge")
 
@@ -179,7 +180,7 @@ def read_training(path: Path) -> Training:
     Raises:
         RunError: no run folder, or a file in it is damaged.
     """
-    tables = read_config(path)
+    tables: dict[str, Any] = redact(read_config(path))
     if not all(isinstance(table, dict) for table in tables.values()):
         raise RunError(f"{path / 'config.json'} is damaged: every entry is a table of settings; restore it from a copy")
     config = {f"{table}.{key}": value for table, inner in tables.items() for key, value in inner.items()}

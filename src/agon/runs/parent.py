@@ -103,7 +103,11 @@ def require_empty(path: Path) -> None:
 def _read_parent(path: Path) -> tuple[list[str], str]:
     content = read_json(path / PARENT)
     children, default = content.get("children"), content.get("default")
-    if not isinstance(children, list) or not all(isinstance(name, str) and _is_plain(name) for name in children):
+    if (
+        not isinstance(children, list)
+        or not children
+        or not all(isinstance(name, str) and _is_plain(name) for name in children)
+    ):
         raise RunError(f"{path / PARENT} names no children: restore it from a copy")
     if default not in children:
         raise RunError(f"{path / PARENT} names {default!r} as the default run, which is none of {', '.join(children)}")

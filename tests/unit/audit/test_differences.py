@@ -82,6 +82,13 @@ def test_other_data_is_told_by_its_counts_and_not_by_its_hash_alone(tmp_path):
     assert ("source", "train.jsonl", ABSENT) in compare_runs(first, second).data
 
 
+def test_no_secret_of_an_older_run_is_shown(tmp_path):
+    first, second = new_run(tmp_path / "one"), new_run(tmp_path / "two")
+    (first / "config.json").write_text(json.dumps({"tracking": {"api_key": "password1", "project": "https://me:pw@h"}}))
+    assert ("tracking.api_key", "[redacted]", ABSENT) in compare_runs(first, second).settings
+    assert ("tracking.project", "https://[redacted]@h", ABSENT) in compare_runs(first, second).settings
+
+
 def test_the_first_step_with_other_numbers_is_told(tmp_path):
     first = new_run(tmp_path / "one", accuracies=(0.1, 0.2, 0.3))
     second = new_run(tmp_path / "two", accuracies=(0.1, 0.25, 0.35, 0.4))

@@ -49,7 +49,7 @@ def test_a_parent_that_is_there_asks_for_resume(tmp_path):
         create_parent(tmp_path / "p", children=["a"], default="a")
 
 
-@pytest.mark.parametrize("children", [["../elsewhere"], ["/etc"], [""], "agon", None, [3]])
+@pytest.mark.parametrize("children", [["../elsewhere"], ["/etc"], [""], "agon", None, [3], []])
 def test_names_that_lead_out_of_the_parent_are_refused(tmp_path, children):
     create_parent(tmp_path / "p", children=["agon"], default="agon")
     content = read_json(tmp_path / "p" / "parent.json")
