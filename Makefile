@@ -10,7 +10,7 @@ export HF_HUB_DISABLE_TELEMETRY ?= 1
 # The tests and the quickstart start many short processes: each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help install demo test check lint types imports unit test-slow bench bars format clean
+.PHONY: help install demo test check lint types imports unit test-slow bench bars docs format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,6 +58,9 @@ bench: install ## speed of sampling and learning, as ratios
 
 bars: install ## every bar on verdicts, on public answers and programs: AGON_DATA=FOLDER make bars (minutes)
 	for script in benchmarks/*_bars.py benchmarks/verdict_speed.py; do $(BIN)/python $$script || exit 1; done
+
+docs: install ## write the pages of docs/ that are made from the code
+	$(BIN)/python scripts/write_docs.py
 
 format: install ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .

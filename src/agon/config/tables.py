@@ -167,7 +167,7 @@ class TrainSettings(Table):
     """The training loop and the optimiser."""
 
     method: str = "agon"
-    """Training method."""
+    """Training method: one of docs/methods.md, or `module:NAME` (docs/own-method.md)."""
     seed: Count = 0
     """Seed of every random stream of the run."""
     order_seed: Count | None = None
@@ -189,7 +189,7 @@ class TrainSettings(Table):
     max_grad_norm: Annotated[float, Field(gt=0.0)] = 1.0
     """Gradients are scaled down to this norm."""
     loss: Literal["dapo", "grpo", "dr_grpo", "gspo", "cispo"] = "dapo"
-    """Policy-gradient loss."""
+    """Policy-gradient loss (docs/methods.md)."""
     clip_low: Annotated[float, Field(ge=0.0)] | None = None
     """Lower clip range; None takes the loss's published value."""
     clip_high: Annotated[float, Field(ge=0.0)] | None = None
@@ -272,6 +272,6 @@ class TrackingSettings(Table):
     """Where curves go besides metrics.jsonl."""
 
     backend: Literal["none", "trackio", "wandb", "tensorboard"] = "none"
-    """Tracker."""
+    """Tracker; each but `none` is an extra of its name."""
     project: str = "agon"
     """Name of the tracker's project."""
