@@ -79,20 +79,25 @@ def train(
         run.write_metrics(row)
         is_last = not progress.left(own)
         halted_by = None if bell is None else bell.see(row, played.matches, is_last=is_last)
-        is_stopping = halted_by is not None or (stop is not None and stop.is_set)
+        is_saving = is_last or halted_by is not None or _is_asked(stop) or (step + 1) % own.save_every == 0
         with clock.saving():
             if is_last or step % own.save_matches_every == 0:
                 run.write_matches(step, [match for of_problem in played.matches for match in of_problem])
-            if is_last or is_stopping or (step + 1) % own.save_every == 0:
+            if is_saving:
                 save_state(run, pair, learner, progress, is_last=is_last, keep=own.keep_checkpoints)
         run.write_timings(clock.line(step))
         if tracker is not None:
             tracker.log(row)
         if on_step is not None:
             on_step(step, row)
-        if is_stopping and not is_last:
+        # Asked for the first time while the step was saved counts as well: what asks may not wait for another one.
+        if not is_last and (halted_by is not None or (is_saving and _is_asked(stop))):
             return Trained(progress.completed_steps, was_stopped=halted_by is None, halted_by=halted_by)
     return Trained(completed_steps=progress.completed_steps, was_stopped=False)
+
+
+def _is_asked(stop: StopRequest | None) -> bool:
+    return stop is not None and stop.is_set
 
 
 def pair_of(session: Session) -> AdapterPair:
