@@ -10,7 +10,7 @@ export HF_HUB_DISABLE_TELEMETRY ?= 1
 # The tests and the quickstart start many short processes: each would compile the package anew.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help install demo test check lint types imports unit test-slow bench bars docs format clean
+.PHONY: help install demo test check lint types imports unit test-slow faults bench bars docs format clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,10 +48,13 @@ imports: install
 	$(BIN)/lint-imports
 
 unit: install
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not gpu'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow and not gpu and not faults'
 
 test-slow: install ## the tests marked slow
 	$(BIN)/python -m pytest -m slow
+
+faults: install ## faults in real processes: kills, full disks, damaged files (AGON_FAULT_SEED=N: other moments)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m faults tests/faults
 
 bench: install ## speed of sampling and learning, as ratios
 	for script in $(filter-out %_bars.py %_parts.py,$(wildcard benchmarks/*.py)); do $(BIN)/python $$script; done
