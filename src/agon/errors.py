@@ -36,6 +36,10 @@ class EngineError(AgonError):
     """A rollout engine that returned something unusable: missing logprobs, a stale adapter, no answer in time."""
 
 
+class ResourceError(AgonError):
+    """Memory that is not there: worked out before a run begins, or found out while it learns."""
+
+
 class StalledError(AgonError):
     """A run in which nothing can be learned as it is set up: an alarm stopped it, after saving."""
 

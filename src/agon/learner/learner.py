@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,16 +27,15 @@ from agon.model.pair import AdapterPair
 from agon.records import ADAPTERS
 from agon.seeding import stream_seed
 
+_Found = TypeVar("_Found")
 
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """The samples of a micro-batch, with their tokens' logprobs from before the step, where more than one update needs them.
 
-    It is laid out when its turn comes, while the device still computes the one before.
-    """
+class _DoesNotFit(Exception):
+    """A micro-batch of these samples was out of the device's memory."""
 
-    chosen: tuple[int, ...]
-    old_logprobs: Tensor | None
+    def __init__(self, chosen: Sequence[int]) -> None:
+        super().__init__()
+        self.chosen = tuple(chosen)
 
 
 class Learner:
@@ -43,6 +43,9 @@ class Learner:
 
     Samples with zero advantage are not computed but counted in every denominator; masked ones are in neither. With one
     minibatch the update is on-policy: rho is 1, and logprobs come from the one forward pass that is needed anyway.
+
+    A micro-batch that does not fit the device's memory is halved, once a run, and its optimiser step begun anew: sums over
+    micro-batches do not depend on how they were cut, but for rounding.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Learner:
         Raises:
             DivergedError: a loss or gradient is not finite; no weight has changed by it.
             EngineError: engine and learner disagree by more than `train.max_logprob_gap` on average.
+            ResourceError: the device is out of memory, and has been before.
         """
         return self.update_together(adapter, [samples], step=step, total_steps=total_steps)[0]
 
@@ -104,7 +108,7 @@ class Learner:
         stands, in steps; None is `step`.
 
         Raises:
-            DivergedError, EngineError: as `update`.
+            DivergedError, EngineError, ResourceError: as `update`.
         """
         samples = [sample for stream in streams for sample in stream]
         _check_samples(samples)
@@ -116,17 +120,18 @@ class Learner:
         stream_of = [number for number, stream in enumerate(streams) for _ in stream]
         # Every minibatch takes its share of each group: samples come group by group.
         minibatches = [range(start, len(samples), parts) for start in range(parts)]
-        prepared = [self._prepare(samples, indices) for indices in minibatches]
-        if parts > 1:
-            prepared = [self._with_old_logprobs(adapter, samples, cuts) for cuts in prepared]
-        for indices, cuts in zip(minibatches, prepared, strict=True):
+        learned = [_learned(samples, indices) for indices in minibatches]
+        old = self._old_logprobs(adapter, samples, learned) if parts > 1 else None
+        seed = stream_seed(self._settings.seed, "dropout", adapter, step)
+        for indices, active in zip(minibatches, learned, strict=True):
             counts = self._counts(samples, indices)
             tally.count(counts)
-            if not cuts:
+            if not active:
                 tally.num_skipped_steps += 1
                 continue
-            with _dropout_stream(self._pair, stream_seed(self._settings.seed, "dropout", adapter, step)):
-                self._step(adapter, samples, cuts, counts=counts, rate=rate, tally=tally, stream_of=stream_of)
+            given = {"old": old, "counts": counts, "rate": rate, "stream_of": stream_of, "seed": seed}
+            take_step = partial(self._step, adapter, samples, active, tally=tally, **given)
+            tally = self._fitting(samples, take_step)
         return tally.reports()
 
     def state(self) -> dict[str, dict[str, Tensor]]:
@@ -148,24 +153,48 @@ class Learner:
 
     # --- preparing
 
-    def _prepare(self, samples: Sequence[Sample], indices: Sequence[int]) -> list[_Cut]:
-        active = [index for index in indices if not samples[index].is_masked and samples[index].advantage != 0.0]
+    def _cuts(self, samples: Sequence[Sample], active: Sequence[int]) -> list[tuple[int, ...]]:
         budget, is_packed = self._runner.tokens_per_microbatch, self._runner.is_packed
-        return [_Cut(chosen, None) for chosen in cut_microbatches(samples, active, budget=budget, is_packed=is_packed)]
+        return cut_microbatches(samples, active, budget=budget, is_packed=is_packed)
 
-    def _lay_out(self, samples: Sequence[Sample], cut: _Cut) -> MicroBatch:
-        return lay_out(samples, cut.chosen, is_packed=self._runner.is_packed, device=self._pair.base.device)
+    def _lay_out(self, samples: Sequence[Sample], chosen: Sequence[int]) -> MicroBatch:
+        return lay_out(samples, chosen, is_packed=self._runner.is_packed, device=self._pair.base.device)
 
     def _counts(self, samples: Sequence[Sample], indices: Sequence[int]) -> StepCounts:
         counted = [samples[index] for index in indices if not samples[index].is_masked]
         num_tokens = sum(len(sample.completion_ids) for sample in counted)
         return StepCounts(num_tokens=num_tokens, num_sequences=len(counted), max_tokens=self._max_tokens)
 
+    def _old_logprobs(
+        self, adapter: str, samples: Sequence[Sample], minibatches: Sequence[Sequence[int]]
+    ) -> dict[int, Tensor]:
+        """Return the logprobs of every learned sample's tokens, by its index, as they are before the update."""
+        old: dict[int, Tensor] = {}
+        for active in minibatches:
+            old |= self._fitting(samples, partial(self._scored, adapter, samples, active))
+        return old
+
     @torch.no_grad()
-    def _with_old_logprobs(self, adapter: str, samples: Sequence[Sample], cuts: Sequence[_Cut]) -> list[_Cut]:
+    def _scored(self, adapter: str, samples: Sequence[Sample], active: Sequence[int]) -> dict[int, Tensor]:
+        found: dict[int, Tensor] = {}
         with self._runner.frozen(adapter) as model:
-            scores = [self._runner.score(model, self._lay_out(samples, cut)).logprobs for cut in cuts]
-        return [_Cut(cut.chosen, logprobs) for cut, logprobs in zip(cuts, scores, strict=True)]
+            for chosen in self._cuts(samples, active):
+                with _out_of_memory(chosen):
+                    logprobs = self._runner.score(model, self._lay_out(samples, chosen)).logprobs
+                lengths = [len(samples[index].completion_ids) for index in chosen]
+                found |= zip(chosen, logprobs.split(lengths), strict=True)
+        return found
+
+    def _fitting(self, samples: Sequence[Sample], run: Callable[[], _Found]) -> _Found:
+        """Return what `run` does with micro-batches; where one does not fit the memory, halve them and run it again."""
+        while True:
+            try:
+                return run()
+            except _DoesNotFit as error:
+                chosen = error.chosen
+            # Out of the handler: the failure holds on to every tensor of its pass.
+            num_tokens = num_input_tokens(samples, chosen, is_packed=self._runner.is_packed)
+            self._runner.halve(num_tokens, num_samples=len(chosen))
 
     # --- one optimiser step
 
@@ -173,30 +202,37 @@ class Learner:
         self,
         adapter: str,
         samples: Sequence[Sample],
-        cuts: Sequence[_Cut],
+        active: Sequence[int],
         *,
+        old: Mapping[int, Tensor] | None,
         counts: StepCounts,
         rate: float,
         tally: Tally,
         stream_of: Sequence[int],
-    ) -> None:
-        optimizer = self._optimizer(adapter)
+        seed: int,
+    ) -> Tally:
+        """Take a step; return the tally with what it did. The given one is left as it was, for a step that is begun anew."""
+        optimizer, tally = self._optimizer(adapter), copy.deepcopy(tally)
         optimizer.zero_grad(set_to_none=True)
         loss = torch.zeros((), device=self._pair.base.device)
-        is_packed = self._runner.is_packed
-        largest = max(num_input_tokens(samples, cut.chosen, is_packed=is_packed) for cut in cuts)
+        is_packed, cuts = self._runner.is_packed, self._cuts(samples, active)
+        largest = max(num_input_tokens(samples, chosen, is_packed=is_packed) for chosen in cuts)
         try:
-            with self._runner.training(adapter, num_tokens=largest) as model:
-                for cut in cuts:
-                    streams = [stream_of[index] for index in cut.chosen]
-                    loss += self._backward(
-                        model,
-                        self._lay_out(samples, cut),
-                        cut.old_logprobs,
-                        counts=counts,
-                        tally=tally,
-                        streams=streams,
-                    )
+            with (
+                _dropout_stream(self._pair, seed),
+                self._runner.training(adapter, num_tokens=largest) as model,
+            ):
+                for chosen in cuts:
+                    with _out_of_memory(chosen):
+                        loss += self._backward(
+                            model,
+                            # Laid out when its turn comes, while the device still computes the one before.
+                            self._lay_out(samples, chosen),
+                            None if old is None else torch.cat([old[index] for index in chosen]),
+                            counts=counts,
+                            tally=tally,
+                            streams=[stream_of[index] for index in chosen],
+                        )
                 norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)
                 self._check(adapter, loss, norm, tally)
                 for group in optimizer.param_groups:
@@ -207,6 +243,7 @@ class Learner:
             optimizer.zero_grad(set_to_none=True)
         self._pair.count_step(adapter)
         tally.add_step(loss=float(loss), grad_norm=float(norm))
+        return tally
 
     def _backward(
         self,
@@ -256,6 +293,19 @@ class Learner:
         if adapter not in self._optimizers:
             self._optimizers[adapter] = make_optimizer(self._pair.parameters(adapter), self._settings)
         return self._optimizers[adapter]
+
+
+def _learned(samples: Sequence[Sample], indices: Sequence[int]) -> list[int]:
+    return [index for index in indices if not samples[index].is_masked and samples[index].advantage != 0.0]
+
+
+@contextmanager
+def _out_of_memory(chosen: Sequence[int]) -> Generator[None]:
+    """Name the samples of a micro-batch for which the device has no memory."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise _DoesNotFit(chosen) from None
 
 
 def _check_samples(samples: Sequence[Sample]) -> None:

@@ -6,12 +6,12 @@ import time
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from agon.config import TrainSettings
-from agon.errors import ConfigError
+from agon.errors import ConfigError, ResourceError
 from agon.learner import flash
 from agon.learner.attention import FLASH_NAME, NAME
 from agon.learner.forward import attention_for, can_pack, score
@@ -35,12 +35,20 @@ _ACTIVATION_SHARE = 0.8
 _LOGIT_BYTES = {True: 4, False: 18}
 
 
+class Halving(NamedTuple):
+    """Tokens of a micro-batch that did not fit the device's memory, and of those that are run since."""
+
+    before: int
+    after: int
+
+
 class Runner:
     """Runs micro-batches. What it found out at the start is in its attributes.
 
     `attention` is the name of the attention that packed sequences run by. `compile_seconds` is what the first compiled forward and
     backward pass took, 0 without. `bytes_per_token` is what a token's activations take without recomputation, measured; None where
-    memory is not watched (no CUDA device). `tokens_per_microbatch` is the budget that micro-batches are cut by.
+    memory is not watched (no CUDA device). `tokens_per_microbatch` is the budget that micro-batches are cut by, and `halving` says
+    that it had to be halved.
     """
 
     def __init__(self, pair: AdapterPair, settings: TrainSettings, *, temperature: float) -> None:
@@ -62,6 +70,7 @@ class Runner:
         self.attention = _choose_attention(pair.base, settings) if self.is_packed else NAME
         self.bytes_per_token: int | None = None
         self.compile_seconds = 0.0
+        self.halving: Halving | None = None
         if _wants_compiling(pair, settings, is_packed=self.is_packed):
             self._compile()
         if pair.base.device.type == "cuda":
@@ -105,6 +114,24 @@ class Runner:
         if chosen != "auto" or self.bytes_per_token is None:
             return chosen is True
         return num_tokens * self.bytes_per_token > self._room()
+
+    def halve(self, num_tokens: int, *, num_samples: int) -> None:
+        """Halve the micro-batches, of which one with `num_tokens` input tokens of `num_samples` completions did not fit the memory.
+
+        Raises:
+            ResourceError: they have been halved before, or it was a single completion.
+        """
+        if self.halving is not None or num_samples == 1:
+            raise ResourceError(_no_room(num_tokens, num_samples, self.halving))
+        self.halve_to(num_tokens // 2)
+        if self._pair.base.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def halve_to(self, num_tokens: int) -> None:
+        """Cut micro-batches by `num_tokens` from here on, as after `halve`; less than that stays as it is."""
+        if num_tokens < self.tokens_per_microbatch:
+            self.halving = Halving(before=self.tokens_per_microbatch, after=num_tokens)
+            self.tokens_per_microbatch = num_tokens
 
     @contextmanager
     def _learning(self, adapter: str, *, is_recomputed: bool) -> Generator[Any]:
@@ -176,6 +203,21 @@ class Runner:
             for parameter in self._pair.parameters(adapter):
                 parameter.grad = None
         return held // batch.input_ids.numel()
+
+
+def _no_room(num_tokens: int, num_samples: int, halving: Halving | None) -> str:
+    what = f"a micro-batch of {num_tokens:,} tokens does not fit"
+    if halving is not None:
+        what += f", though micro-batches were halved from {halving.before:,} to {halving.after:,} tokens"
+    if num_samples == 1:
+        return (
+            f"out of memory while learning: {what}, and holds a single completion: set train.gradient_checkpointing=true, or lower "
+            "train.logprob_chunk, rollout.engine_memory_share or the caps of rollout"
+        )
+    return (
+        f"out of memory while learning: {what}: lower train.tokens_per_microbatch or rollout.engine_memory_share, or set "
+        "train.gradient_checkpointing=true"
+    )
 
 
 def _choose_attention(base: Base, settings: TrainSettings) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 
 import pytest
 import torch
 
 from agon.config import TrainSettings
-from agon.errors import ConfigError, DivergedError, EngineError, ModelError
+from agon.errors import ConfigError, DivergedError, EngineError, ModelError, ResourceError
 from agon.learner.dump import read_batch
 from agon.learner.learner import Learner
 from agon.learner.packing import Sample
+from agon.learner.runner import Halving, Runner
 from agon.model.base import hash_parameters
 
 
@@ -260,3 +262,111 @@ def sample_group(pair, prompt, count, length, generator):
             ids = torch.cat([ids, token], 1)
     table = torch.cat(logprobs, 1)
     return [(tuple(row[len(prompt) :]), tuple(own)) for row, own in zip(ids.tolist(), table.tolist(), strict=True)]
+
+
+def too_large(monkeypatch, limit, *, needs_gradient=True):
+    """Let micro-batches of more than `limit` input tokens be out of memory after their forward pass; return the sizes of those that were."""
+    score, failed = Runner.score, []
+
+    def bounded(self, model, batch):
+        out = score(self, model, batch)
+        if batch.input_ids.numel() > limit and torch.is_grad_enabled() == needs_gradient:
+            failed.append(batch.input_ids.numel())
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return out
+
+    monkeypatch.setattr(Runner, "score", bounded)
+    return failed
+
+
+def updated(pair, learner, samples, **options):
+    """Return the report of an update from two streams, the adapter after it, and the optimiser's moments."""
+    reports = learner.update_together("A", [samples[:20], samples[20:]], step=0, total_steps=1, **options)
+    moments = [tensor.clone() for tensor in learner.state()["A"].values()]
+    return reports, pair.fingerprint("A"), moments
+
+
+@pytest.mark.parametrize("settings", [{}, {"minibatches": 2}, {"loss": "gspo"}])
+def test_a_micro_batch_out_of_memory_is_halved_and_the_step_is_that_of_halves(
+    make_pair, make_learner, make_samples, monkeypatch, settings
+):
+    samples = make_samples(40)
+    num_tokens = sum(len(sample.prompt_ids) + len(sample.completion_ids) - 1 for sample in samples)
+    pair = make_pair()
+    whole = updated(pair, make_learner(pair, **settings), samples)
+    limit = num_tokens // (2 * settings.get("minibatches", 1))
+    failed = too_large(monkeypatch, limit)
+    pair = make_pair()
+    learner = make_learner(pair, **settings)
+    reports, fingerprint, moments = updated(pair, learner, samples)
+    assert len(failed) == 1
+    assert learner.runner.halving == Halving(8192, failed[0] // 2)
+    assert learner.runner.tokens_per_microbatch == failed[0] // 2
+    # Started with half: bit for bit, but for the old logprobs of minibatches, which were computed before.
+    pair = make_pair()
+    halves = updated(pair, make_learner(pair, tokens_per_microbatch=failed[0] // 2, **settings), samples)
+    if settings.get("minibatches", 1) == 1:
+        assert (reports, fingerprint) == halves[:2]
+        assert all(map(torch.equal, moments, halves[2]))
+    # Started with all: but for rounding.
+    for report, other in zip(reports, whole[0], strict=True):
+        assert report.num_tokens_learned == other.num_tokens_learned
+        assert report.loss == pytest.approx(other.loss, rel=1e-5)
+        assert report.grad_norm == pytest.approx(other.grad_norm, rel=1e-5)
+        assert report.entropy == pytest.approx(other.entropy, rel=1e-5)
+    for moment, other in zip(moments, whole[2], strict=True):
+        torch.testing.assert_close(moment, other, rtol=1e-4, atol=1e-6 * float(other.abs().max()) + 1e-12)
+
+
+def test_a_halved_step_draws_the_dropout_of_one_that_started_with_halves(
+    make_pair, make_learner, make_samples, make_base, monkeypatch
+):
+    samples, prints = make_samples(40), []
+    failed = too_large(monkeypatch, 250)
+    for budget in (8192, None):
+        pair = make_pair(make_base(), dropout=0.3)
+        learner = make_learner(pair, tokens_per_microbatch=budget or failed[0] // 2)
+        learner.update("A", samples, step=0, total_steps=1)
+        prints.append(pair.fingerprint("A"))
+    assert prints[0] == prints[1]
+
+
+def test_logprobs_from_before_an_update_are_computed_in_halves_where_they_do_not_fit(
+    make_pair, make_learner, make_samples, monkeypatch
+):
+    samples, prints = make_samples(40), []
+    failed = too_large(monkeypatch, 150, needs_gradient=False)
+    for budget in (8192, None):
+        pair = make_pair()
+        learner = make_learner(pair, minibatches=2, tokens_per_microbatch=budget or failed[0] // 2)
+        learner.update("A", samples, step=0, total_steps=1)
+        prints.append(pair.fingerprint("A"))
+    assert (prints[0], len(failed)) == (prints[1], 1)
+
+
+def test_a_second_lack_of_memory_stops_before_any_weight_changes_and_says_what_to_lower(
+    make_pair, make_learner, make_samples, monkeypatch
+):
+    pair = make_pair()
+    learner = make_learner(pair)
+    before = pair.fingerprint("A")
+    failed = too_large(monkeypatch, 20)
+    with pytest.raises(ResourceError) as caught:
+        learner.update("A", make_samples(40), step=0, total_steps=1)
+    assert re.fullmatch(
+        rf"out of memory while learning: a micro-batch of {failed[1]:,} tokens does not fit, though micro-batches were halved from "
+        rf"{8192:,} to {failed[0] // 2:,} tokens: lower train\.tokens_per_microbatch or .*",
+        str(caught.value),
+    )
+    assert caught.value.exit_code == 1
+    assert (pair.fingerprint("A"), pair.version("A")) == (before, 0)
+    assert not any(parameter.grad is not None for parameter in pair.parameters("A"))
+
+
+def test_a_single_completion_out_of_memory_is_not_tried_again(make_pair, make_learner, make_samples, monkeypatch):
+    failed = too_large(monkeypatch, 2)
+    learner = make_learner(make_pair())
+    with pytest.raises(ResourceError, match=r"holds a single completion: set train\.gradient_checkpointing=true"):
+        learner.update("A", make_samples(1, seed=3), step=0, total_steps=1)
+    assert len(failed) == 1
+    assert learner.runner.halving is None
