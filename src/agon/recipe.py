@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,6 +27,25 @@ _ASKED_FOR = (("model", "trust_remote_code"), ("verifier", "unsafe_code_executio
 MATRIX_TABLE = "matrix"
 """The table of a recipe that `agon ablate` alone reads: several runs, and no setting of one."""
 
+_HEADER = re.compile(r"\s*\[\s*([\w-]+)\s*\]")
+_KEY = re.compile(r"\s*([\w-]+(?:\s*\.\s*[\w-]+)?)\s*=")
+_DOTTED = re.compile(r"[a-z_]+\.[a-z_]+")
+
+
+class _Origin(NamedTuple):
+    """Where settings come from: a file, the lines its keys stand in, and the keys that `--set` gave."""
+
+    source: str
+    lines: Mapping[str, int]
+    overridden: frozenset[str]
+
+    def of(self, *names: str) -> str:
+        """Return what is to blame for a mistake in keys: `--set`, if it gave one of them."""
+        if not self.overridden.isdisjoint(names):
+            return "--set"
+        line = next((self.lines[name] for name in names if name in self.lines), None)
+        return self.source if line is None else f"{self.source}, line {line}"
+
 
 def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Settings:
     """Read a TOML recipe and apply `table.key=value` overrides.
@@ -33,7 +53,8 @@ def load_recipe(path: Path, overrides: Iterable[str] = ()) -> Settings:
     Raises:
         ConfigError: the file is missing or not TOML, a key is unknown, a value has the wrong type or cannot be used.
     """
-    return settings_from(read_tables(path), overrides, source=str(path))
+    text = _read_text(path)
+    return settings_from(_parse(text, path), overrides, source=str(path), lines=_lines_of(text))
 
 
 def read_tables(path: Path) -> dict[str, Any]:
@@ -42,30 +63,60 @@ def read_tables(path: Path) -> dict[str, Any]:
     Raises:
         ConfigError: the file is missing or not TOML.
     """
+    return _parse(_read_text(path), path)
+
+
+def _read_text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"recipe {path} does not exist: give a .toml file or a preset's name") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"recipe {path} cannot be read ({error}): give a UTF-8 text file") from None
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"recipe {path} is not valid TOML: {error}") from None
 
 
-def settings_from(tree: Mapping[str, Any], overrides: Iterable[str] = (), *, source: str = "settings") -> Settings:
-    """Check a tree of tables (as TOML or JSON gives it) and apply overrides.
+def _lines_of(text: str) -> dict[str, int]:
+    """Return the lines in which a recipe's keys (table.key) and tables are written; a key in another form of TOML is left out."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if header := _HEADER.match(line):
+            table = header[1]
+            lines.setdefault(table, number)
+        elif key := _KEY.match(line):
+            name = re.sub(r"\s", "", key[1])
+            lines.setdefault(f"{table}.{name}" if table else name, number)
+    return lines
+
+
+def settings_from(
+    tree: Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    *,
+    source: str = "settings",
+    lines: Mapping[str, int] | None = None,
+) -> Settings:
+    """Check a tree of tables (as TOML or JSON gives it) and apply overrides. `lines` says where in `source` keys stand.
 
     Raises:
-        ConfigError: names the source, the key and the remedy.
+        ConfigError: names the source (`--set` for what an override gave), the key and the remedy.
     """
+    overrides = tuple(overrides)
+    origin = _Origin(source, lines or {}, frozenset(override.partition("=")[0].strip() for override in overrides))
+    _check_keys(tree, origin._replace(overridden=frozenset()))
     merged = with_overrides(tree, overrides)
-    _check_keys(merged, source)
+    _check_keys(merged, origin)
     try:
         return Settings.model_validate(_tuples(merged))
     except ValidationError as error:
-        raise ConfigError(f"{source}: {_one_line(error)}") from None
+        raise ConfigError(_one_line(error, origin)) from None
 
 
 def saved_settings(
@@ -132,24 +183,30 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _check_keys(tree: Mapping[str, Any], source: str) -> None:
+def _check_keys(tree: Mapping[str, Any], origin: _Origin) -> None:
     tables = Settings.model_fields
     for table, inner in tree.items():
         if table == MATRIX_TABLE:
-            raise ConfigError(f"{source} describes a matrix of runs ([{MATRIX_TABLE}]): start it with `agon ablate`")
+            raise ConfigError(
+                f"{origin.source} describes a matrix of runs ([{MATRIX_TABLE}]): start it with `agon ablate`"
+            )
+        keys = list(inner) if isinstance(inner, Mapping) else []
+        where = origin.of(table, *(f"{table}.{key}" for key in keys))
         if table not in tables:
             owners = [name for name, info in tables.items() if table in _fields_of(info.annotation)]
             hint = f" (did you mean {owners[0]}.{table}?)" if owners else did_you_mean(table, tables)
-            raise ConfigError(f"{source}: unknown table or key {table!r}{hint}; tables: {', '.join(tables)}")
+            raise ConfigError(f"{where}: unknown table or key {table!r}{hint}; tables: {', '.join(tables)}")
         if not isinstance(inner, Mapping):
-            raise ConfigError(f"{source}: {table} is {inner!r}, but it is a table: write [{table}] and its keys below")
+            raise ConfigError(f"{where}: {table} is {inner!r}, but it is a table: write [{table}] and its keys below")
         known = _fields_of(tables[table].annotation)
-        for key in inner:
+        for key in keys:
             if key not in known:
                 owners = [name for name, info in tables.items() if key in _fields_of(info.annotation)]
                 near = did_you_mean(key.replace("-", "_"), known)
                 hint = f" (did you mean {owners[0]}.{key}?)" if owners else near
-                raise ConfigError(f"{source}: unknown key {table}.{key}{hint}; known: {', '.join(known)}")
+                raise ConfigError(
+                    f"{origin.of(f'{table}.{key}')}: unknown key {table}.{key}{hint}; known: {', '.join(known)}"
+                )
 
 
 def _fields_of(annotation: Any) -> Mapping[str, Any]:
@@ -173,14 +230,18 @@ def _wants_float(annotation: Any) -> bool:
     return annotation is float or any(_wants_float(part) for part in get_args(annotation))
 
 
-def _one_line(error: ValidationError) -> str:
-    parts: list[str] = []
+def _one_line(error: ValidationError, origin: _Origin) -> str:
+    told: list[str] = []
+    blamed = ""
     for item in error.errors():
-        where = ".".join(str(part) for part in item["loc"] if isinstance(part, str) and part in _all_names())
+        name = ".".join(str(part) for part in item["loc"] if isinstance(part, str) and part in _all_names())
         message = item["msg"].removeprefix("Value error, ")
         value = "" if item["type"] == "value_error" else f" is {item['input']!r}: "
-        parts.append(f"{where}{value}{message}")
-    return "; ".join(dict.fromkeys(parts))
+        part = f"{name}{value}{message}"
+        where = origin.of(*([name] if name else _DOTTED.findall(message)))
+        told.append(part if where == blamed else f"{where}: {part}")
+        blamed = where
+    return "; ".join(dict.fromkeys(told))
 
 
 def _all_names() -> set[str]:

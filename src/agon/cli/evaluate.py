@@ -146,6 +146,7 @@ def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
 
     overrides = [*_task_overrides(options.task, options.set), *options.set]
     if options.samples is not None:
+        settings_from({"evaluation": {"samples": options.samples}}, source="--samples")
         overrides.append(f"evaluation.samples={options.samples}")
     path = Path(options.subject)
     if folder_kind(path) is not None:
@@ -173,6 +174,7 @@ def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
 def _task_overrides(task: str | None, chosen: Sequence[str] = ()) -> list[str]:
     """Point the settings of a run at other data: what it said about its own data is forgotten. `chosen` overrides follow."""
     from agon.config import TaskSettings
+    from agon.recipe import settings_from
 
     if task is None:
         return []
@@ -183,6 +185,8 @@ def _task_overrides(task: str | None, chosen: Sequence[str] = ()) -> list[str]:
         wanted |= {"verifier": "code", "answer_style": "code"}
     elif task in CODE_TASKS:
         wanted["answer_style"] = "code"
+    if wanted["name"] != "custom":
+        settings_from({"task": {"name": task}}, source="--task")
     return [
         f"task.{name}={'none' if value is None else json.dumps(value, ensure_ascii=False)}"
         for name, value in wanted.items()

@@ -180,9 +180,10 @@ def _require_groups(train: TrainSettings) -> None:
         )
     rollouts = train.problems_per_step * train.group_size
     if rollouts % train.minibatches:
+        divisors = [str(number) for number in range(1, rollouts + 1) if rollouts % number == 0][:3]
         raise ValueError(
             f"train.minibatches is {train.minibatches}, which does not divide the {rollouts} rollouts of a stream "
-            f"({train.problems_per_step} problems x {train.group_size}): try 1, 2 or 4"
+            f"({train.problems_per_step} problems x {train.group_size}): try {', '.join(divisors[:-1])} or {divisors[-1]}"
         )
 
 

@@ -9,6 +9,7 @@ from importlib import resources
 import pytest
 
 from agon.cli.evaluate import _task_overrides, _threshold
+from agon.errors import ConfigError
 from agon.recipe import settings_from
 
 DEEPMATH = tomllib.loads((resources.files("agon.recipes") / "deepmath-qwen3-0.6b.toml").read_text())
@@ -33,6 +34,13 @@ def test_another_file_does_not_keep_the_runs_own_test_file(tmp_path):
 
 def test_a_code_task_is_answered_in_code_whatever_the_run_answered_in():
     assert settings_from(DEEPMATH, _task_overrides("humaneval")).task.answer_style == "code"
+
+
+def test_a_task_that_is_not_known_is_blamed_on_the_option_that_named_it():
+    with pytest.raises(ConfigError, match=r"^--task: task\.name is 'gsm8kk'.*did you mean 'gsm8k'"):
+        _task_overrides("gsm8kk")
+    # Where its rows are may follow.
+    assert settings_from(DEEPMATH, [*_task_overrides("custom"), "task.hub=owner/data"]).task.hub == "owner/data"
 
 
 def test_a_file_of_programs_is_answered_in_code_unless_a_verifier_is_named(tmp_path):
