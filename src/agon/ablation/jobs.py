@@ -35,8 +35,12 @@ def default_parallel() -> int:
     return os.cpu_count() or 1
 
 
-def run_jobs(jobs: Sequence[Job], *, num_parallel: int, on_tick: OnTick, keep_going: bool) -> list[Failure]:
+def run_jobs(
+    jobs: Sequence[Job], *, num_parallel: int, on_tick: OnTick, keep_going: bool, devices: Sequence[str] = ()
+) -> list[Failure]:
     """Run every job, at most `num_parallel` at once, and return those that failed. Without `keep_going` the first failure stops the rest.
+
+    Each job sees one of the CUDA `devices`: that with the fewest jobs on it.
 
     Raises:
         KeyboardInterrupt: after every running job has been interrupted and has ended.
@@ -45,20 +49,30 @@ def run_jobs(jobs: Sequence[Job], *, num_parallel: int, on_tick: OnTick, keep_go
     running: dict[str, Process] = {}
     try:
         with termination_as_interrupt():
-            return _run_all(list(jobs), running, num_parallel, on_tick, keep_going=keep_going)
+            return _run_all(list(jobs), running, num_parallel, on_tick, keep_going=keep_going, devices=devices)
     finally:
         _stop(running.values())
 
 
 def _run_all(
-    waiting: list[Job], running: dict[str, Process], num_parallel: int, on_tick: OnTick, *, keep_going: bool
+    waiting: list[Job],
+    running: dict[str, Process],
+    num_parallel: int,
+    on_tick: OnTick,
+    *,
+    keep_going: bool,
+    devices: Sequence[str],
 ) -> list[Failure]:
+    placed: dict[str, str] = {}
     logs = {job.name: job.log for job in waiting}
     failures: list[Failure] = []
     while waiting or running:
         while waiting and len(running) < num_parallel:
             job = waiting.pop(0)
-            running[job.name] = start(job)
+            device = _emptiest(devices, [placed[name] for name in running if name in placed])
+            running[job.name] = start(job, device)
+            if device is not None:
+                placed[job.name] = device
         time.sleep(_POLL_S)
         on_tick(list(running))
         codes = {name: process.poll() for name, process in running.items()}
@@ -70,6 +84,11 @@ def _run_all(
         if failures and not keep_going:
             break
     return failures
+
+
+def _emptiest(devices: Sequence[str], taken: Sequence[str]) -> str | None:
+    """Return the device with the fewest jobs, the first of equals; None where there is none."""
+    return min(devices, key=taken.count, default=None)
 
 
 def _failure(name: str, log: Path, code: int) -> Failure:

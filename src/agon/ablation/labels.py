@@ -1,4 +1,4 @@
-"""What an evaluation in a matrix is called says how it is made: `single-a`, `cascade-a-b`, `majority-a-k4`, `single-a-doubled-cap`."""
+"""What an evaluation in a matrix is called says how it is made: `single-a`, `cascade-a-b`, `majority-a-k4`, `single-a-doubled-cap`, `single-a-dev`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agon.records import PROTOCOLS
 
 _LABEL = re.compile(
     rf"(?P<protocol>{'|'.join(map(re.escape, PROTOCOLS))})(-(?P<who>a-b|b-a|a|b))?(-k(?P<drafts>\d+))?(-l(?P<layers>\d+))?"
-    r"(?P<agreement>-agreement)?(?P<doubled>-doubled-cap)?"
+    r"(?P<agreement>-agreement)?(?P<doubled>-doubled-cap)?(?P<dev>-dev)?"
 )
 
 MICROSCOPE = "microscope"
@@ -34,7 +34,7 @@ class Measure:
 
 def measure_named(label: str) -> Measure:
     """Return what a label stands for: PROTOCOL, then who plays (`-a`, `-b`, `-a-b`, `-b-a`), `-kN` drafts, `-lN` layers, `-agreement`
-    (what a selective cascade doubts by), `-doubled-cap`.
+    (what a selective cascade doubts by), `-doubled-cap`, `-dev` (on the development problems).
 
     A protocol of two players without a direction takes the one that is better on the development problems.
 
@@ -44,7 +44,7 @@ def measure_named(label: str) -> Measure:
     found = _LABEL.fullmatch(label)
     if found is None:
         raise ConfigError(
-            f"evaluation {label!r} is not known: write PROTOCOL, then -a, -b, -a-b or -b-a, -kN, -lN, -agreement, -doubled-cap "
+            f"evaluation {label!r} is not known: write PROTOCOL, then -a, -b, -a-b or -b-a, -kN, -lN, -agreement, -doubled-cap, -dev "
             f"(single-a, cascade-a-b, majority-a-k4); protocols: {', '.join(PROTOCOLS)}"
         )
     who, drafts = found["who"], found["drafts"]
@@ -53,6 +53,7 @@ def measure_named(label: str) -> Measure:
         direction=who if who in ("a-b", "b-a") else "dev",
         adapter=who if who in ("a", "b") else None,
         num_drafts=None if drafts is None else int(drafts),
+        split="dev" if found["dev"] else "test",
         label=label,
         layers=None if found["layers"] is None else int(found["layers"]),
         doubt="agreement" if found["agreement"] else None,

@@ -59,8 +59,8 @@ class Process(Protocol):
         ...
 
 
-def start(job: Job) -> Process:
-    """Start a job's process, with one thread for arithmetic.
+def start(job: Job, device: str | None = None) -> Process:
+    """Start a job's process, with one thread for arithmetic. `device`: the one CUDA device it sees, as CUDA_VISIBLE_DEVICES names it.
 
     Raises:
         RunError: the log cannot be written.
@@ -70,7 +70,7 @@ def start(job: Job) -> Process:
         # A new file: a link of that name is not written through.
         job.log.unlink(missing_ok=True)
         job.log.write_bytes(b"")
-    return _start_fork(job) if can_fork() else _start_program(job)
+    return _start_fork(job) if can_fork() else _start_program(job, device)
 
 
 def warm_up() -> None:
@@ -86,6 +86,15 @@ def can_fork() -> bool:
     import torch
 
     return sys.platform == "linux" and not torch.cuda.is_available()
+
+
+def cuda_devices() -> list[str]:
+    """Return the CUDA devices that jobs can be given, as CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    count = torch.cuda.device_count()
+    return named[:count] if named else [str(index) for index in range(count)]
 
 
 class _Program:
@@ -123,7 +132,8 @@ class _Fork:
         self._process.kill()
 
 
-def _start_program(job: Job) -> Process:
+def _start_program(job: Job, device: str | None) -> Process:
+    seen = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
     with job.log.open("wb") as log:
         return _Program(
             subprocess.Popen(
@@ -131,7 +141,7 @@ def _start_program(job: Job) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **_environment(), PARENT_VARIABLE: str(os.getpid())},
+                env={**os.environ, **_environment(), **seen, PARENT_VARIABLE: str(os.getpid())},
                 start_new_session=True,
             )
         )

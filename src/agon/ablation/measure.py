@@ -158,7 +158,7 @@ def _is_direction_of_cascade(label: str) -> bool:
     if label == MICROSCOPE:
         return False
     wish = measure_named(label).wish
-    return wish.protocol == "cascade" and wish.direction != "dev"
+    return wish.protocol == "cascade" and wish.direction != "dev" and wish.split == "test"
 
 
 def _scores(opened: Opened) -> dict[Direction, float]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from agon.ablation.cells import count_steps, is_finished, write_cell_recipe
 from agon.ablation.jobs import Failure, run_jobs
-from agon.ablation.launch import Job
+from agon.ablation.launch import Job, cuda_devices
 from agon.ablation.measure import check_labels, missing_evaluations, result_path, stamp_of_base, stamp_of_run
 from agon.ablation.plan import CELLS, Plan, PlannedCell
 from agon.errors import ConfigError
@@ -211,7 +211,8 @@ def _run_missing(
         running = tuple(_running(plan, cells.get(name), name, out) for name in names)
         on_progress(MatrixState(len(started) - len(names), len(jobs), running))
 
-    return run_jobs(jobs, num_parallel=num_parallel, on_tick=tell, keep_going=True)
+    devices = [] if plan.base.model.device == "cpu" else cuda_devices()
+    return run_jobs(jobs, num_parallel=num_parallel, on_tick=tell, keep_going=True, devices=devices)
 
 
 def _running(plan: Plan, cell: PlannedCell | None, name: str, out: Path) -> Running:

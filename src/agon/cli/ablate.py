@@ -35,7 +35,10 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument("--resume", action="store_true", help="continue the matrix in --out; what is finished is kept")
     parser.add_argument("--dry-run", action="store_true", help="print every cell and its budget, and stop")
     parser.add_argument(
-        "--parallel", type=_count, metavar="K", help="cells at once (default: one a CPU core; 1 on a CUDA device)"
+        "--parallel",
+        type=_count,
+        metavar="K",
+        help="cells at once (default: one a CUDA device, or else one a CPU core)",
     )
     parser.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="override one setting of all cells"
@@ -111,12 +114,12 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
 
 
 def _default_parallel(plan: Plan) -> int:
-    """One cell for each core; one alone where cells would share a CUDA device, which each believes to be its own."""
-    import torch
-
+    """One cell for each CUDA device, which it believes to be its own, or else for each core."""
     from agon.ablation.jobs import default_parallel
+    from agon.ablation.launch import cuda_devices
 
-    return 1 if plan.base.model.device != "cpu" and torch.cuda.is_available() else default_parallel()
+    num_devices = 0 if plan.base.model.device == "cpu" else len(cuda_devices())
+    return num_devices or default_parallel()
 
 
 def _tell_end(plan: Plan, out: Path, report: Path, failures: list[Failure], *, is_json: bool) -> int:

@@ -25,6 +25,7 @@ def main(arguments):
             (run / "saved").write_text(str(len(asked))); return 130
         if run.name == failing == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+    (run / "device").write_text(os.environ.get("CUDA_VISIBLE_DEVICES", "any"))
     print("threads", os.environ["OMP_NUM_THREADS"], flush=True)
     if run.name == failing:
         print("agon: disk is full", flush=True); return 1

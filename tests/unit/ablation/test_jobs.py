@@ -10,6 +10,7 @@ import pytest
 
 from agon.ablation.cells import count_steps
 from agon.ablation.jobs import run_jobs
+from agon.ablation.launch import cuda_devices
 
 
 def _ignore(names):
@@ -87,6 +88,35 @@ def test_no_more_jobs_run_at_once_than_asked_for(tmp_path, make_job):
     run_jobs([make_job("one", 5), make_job("two", 5)], num_parallel=1, on_tick=look, keep_going=False)
     # one after the other: the second has no steps before the first has all five
     assert all(steps["two"] == 0 or steps["one"] == 5 for steps in seen)
+
+
+@pytest.mark.parametrize("make_job", ["program"], indirect=True)
+def test_jobs_are_spread_over_the_devices(tmp_path, make_job):
+    # Two devices, three at once: the third goes to the first device, the fourth to whichever is freer by then.
+    jobs = [make_job("one", 40), make_job("two", 1), make_job("three", 40), make_job("four", 1)]
+    run_jobs(jobs, num_parallel=3, on_tick=_ignore, keep_going=True, devices=["0", "GPU-7"])
+    seen = {job.name: (tmp_path / job.name / "device").read_text() for job in jobs}
+    assert seen == {"one": "0", "two": "GPU-7", "three": "0", "four": "GPU-7"}
+
+
+@pytest.mark.parametrize("make_job", ["program"], indirect=True)
+def test_without_devices_a_job_sees_what_its_parent_sees(tmp_path, make_job, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    run_jobs([make_job("one", 1)], num_parallel=1, on_tick=_ignore, keep_going=True)
+    assert (tmp_path / "one" / "device").read_text() == "3,5"
+
+
+@pytest.mark.parametrize(
+    ("named", "count", "devices"),
+    [(None, 2, ["0", "1"]), ("3, 5", 2, ["3", "5"]), ("3,5", 0, []), ("", 0, []), (None, 0, [])],
+)
+def test_devices_are_named_as_the_environment_names_them(monkeypatch, named, count, devices):
+    if named is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", named)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    assert cuda_devices() == devices
 
 
 def test_a_failure_stops_the_others_after_they_have_saved(tmp_path, make_job):

@@ -35,6 +35,13 @@ def test_a_label_says_layers_doubt_and_a_doubled_cap():
     doubled = measure_named("single-a-doubled-cap")
     assert doubled.doubled_cap
     assert doubled.wish.adapter == "a"
+    assert doubled.wish.split == "test"
+
+
+def test_a_label_says_that_the_development_problems_are_meant():
+    wish = measure_named("cascade-a-b-dev").wish
+    assert (wish.split, wish.direction, wish.label) == ("dev", "a-b", "cascade-a-b-dev")
+    assert measure_named("single-a-doubled-cap-dev").wish.split == "dev"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
