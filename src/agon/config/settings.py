@@ -23,7 +23,8 @@ from agon.config.tables import (
     VerifierSettings,
 )
 from agon.gym_families import FAMILIES, GYM_PREFIX, LEFT_OUT
-from agon.records import CODE_TASKS, METHODS, NAMED_TASKS
+from agon.imported import is_importable_name, is_own
+from agon.records import CODE_TASKS, METHODS, NAMED_TASKS, VERIFIERS
 from agon.secrecy import REDACTED, holds_secret
 
 # Beyond these, products and quotients of float32 numbers overflow or vanish.
@@ -32,7 +33,6 @@ _SMALLEST, _LARGEST = 1e-18, 1e18
 _AIMED = ("lcpo-exact", "lcpo-max")
 # The library that reads Hub data sets would take a local folder or an address as well.
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
-_IMPORTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 class Settings(Table):
@@ -75,9 +75,10 @@ class Settings(Table):
                 _require_usable(f"{table}.{key}", value)
         _require_source(self.task)
         _require_hub_name(self.task.hub)
+        _require_known("task.verifier", self.task.verifier, ("auto", *VERIFIERS))
         _require_style(self.task)
         _require_shares(self.task)
-        _require_method(self.train.method)
+        _require_known("train.method", self.train.method, METHODS)
         _require_length_target(self.train.method, self.reward.length_target)
         _require_groups(self.train)
         if self.rollout.top_p < 1.0:
@@ -116,13 +117,6 @@ def _require_hub_name(name: str | None) -> None:
         raise ValueError(
             f"task.hub is {name!r}, which is no name of a Hub data set (OWNER/NAME): set task.path to a local file instead"
         )
-
-
-def _require_method(name: str) -> None:
-    if ":" not in name:
-        _require_known("train.method", name, METHODS)
-    elif not _IMPORTED.fullmatch(name):
-        raise ValueError(f"train.method is {name!r}, which is no module:NAME: write it as in package.module:Method")
 
 
 def _require_source(task: TaskSettings) -> None:
@@ -188,8 +182,12 @@ def _require_groups(train: TrainSettings) -> None:
 
 
 def _require_known(key: str, name: str, known: Iterable[str]) -> None:
+    """Refuse a name that is neither known nor has the form module:NAME."""
     known = tuple(known)
-    if name not in known:
+    if is_own(name):
+        if not is_importable_name(name):
+            raise ValueError(f"{key} is {name!r}, which is no module:NAME: write it as in package.module:NAME")
+    elif name not in known:
         raise ValueError(f"{key} is {name!r}, which is not known{did_you_mean(name, known)}; known: {', '.join(known)}")
 
 

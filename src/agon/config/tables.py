@@ -61,7 +61,7 @@ class TaskSettings(Table):
     """Where problems come from, how answers look, how they are split."""
 
     name: str = "countdown-lite"
-    """A named task."""
+    """A named task, `custom`, a family of reasoning-gym, or `module:NAME`: a function of yours that gives the rows (docs/own-task.md)."""
     path: str | None = None
     """A local JSONL, Parquet or CSV file of the named task's shape, or of any shape with `name = "custom"`."""
     test_path: str | None = None
@@ -76,8 +76,9 @@ class TaskSettings(Table):
     """Column that holds the question; None takes the task's own."""
     answer_field: str | None = None
     """Column that holds the answer; None takes the task's own."""
-    verifier: Literal["auto", "expression", "numeric", "exact", "math", "code", "reasoning-gym"] = "auto"
-    """Program that checks answers; `auto` takes the task's own (`math` for custom data)."""
+    verifier: str = "auto"
+    """Program that checks answers: `expression`, `numeric`, `exact`, `math`, `code`, or `module:NAME`, a function of yours
+    (docs/own-verifier.md); `auto` takes the task's own (`math` for custom data)."""
     answer_style: AnswerStyle = "tags"
     """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>), `boxed` (\\boxed{…}), or `code` (a program
     in a fenced block), which goes with tasks that are checked by running programs."""
@@ -94,9 +95,9 @@ class TaskSettings(Table):
     test_share: Share = 0.1
     """Share of the problems kept for the final evaluation."""
     num_generated: Positive = 1000
-    """Problems to generate, for a family of reasoning-gym."""
+    """Problems to generate, for a family of reasoning-gym or a task of your own."""
     generator_seed: Count = 0
-    """Seed of the generated problems, for a family of reasoning-gym."""
+    """Seed of the generated problems, for a family of reasoning-gym or a task of your own."""
     max_train: Positive | None = None
     """Use at most this many training problems."""
     max_prompt_tokens: Positive = 1024

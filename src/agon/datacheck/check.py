@@ -14,6 +14,7 @@ from agon.datacheck.leaks import find_leaks
 from agon.datacheck.rows import Item, Side, evaluation_items, read_sides
 from agon.errors import DataError
 from agon.gym_families import GYM_PREFIX
+from agon.imported import is_own
 from agon.records import Problem
 from agon.tasks.loader import is_wanted, split_problems
 from agon.tasks.rows import is_guessable
@@ -140,7 +141,8 @@ def _repeated(repeats: Sequence[_Repeat], settings: Settings) -> Iterable[Findin
         if is_equal.get(item.place, True):
             spelling = "" if item.problem.question == first.problem.question else ", in another spelling"
             # A generator has only so many problems: what it draws again is no fault of the data.
-            kind = "redrawn" if settings.task.name.startswith(GYM_PREFIX) else "duplicate"
+            is_drawn = settings.task.name.startswith(GYM_PREFIX) or is_own(settings.task.name)
+            kind = "redrawn" if is_drawn else "duplicate"
             yield Finding(kind, f"the same question as row {first.row}{spelling}", item.place, first.place)
         else:
             golds = f"{shown(item.problem.gold)}, there {shown(first.problem.gold)}"

@@ -14,7 +14,9 @@ def default_label(opened: Opened, lineup: Lineup, protocol: str, direction: Dire
     own = opened.settings
     num_drafts = len(lineup.drafters)
     parts = [
-        _file_name(opened.task.source) if opened.task.name == "custom" else opened.task.name,
+        _file_name(opened.task.source)
+        if opened.task.name == "custom"
+        else re.sub(r"[^A-Za-z0-9._+\-]", "_", opened.task.name),
         split,
         protocol,
         direction or (lineup.drafters[0] or "base").lower(),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from agon.config import did_you_mean
 from agon.errors import ConfigError
+from agon.imported import imported, is_own
 from agon.methods.agon import Agon
 from agon.methods.answer_visible import AnswerVisible
 from agon.methods.base import BaseMethod
@@ -75,7 +74,7 @@ def method_named(name: str) -> BaseMethod:
     Raises:
         ConfigError: no such method.
     """
-    if ":" in name:
+    if is_own(name):
         return _imported(name)
     if name not in _METHODS:
         raise ConfigError(
@@ -86,13 +85,7 @@ def method_named(name: str) -> BaseMethod:
 
 
 def _imported(name: str) -> BaseMethod:
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"train.method is {name!r}, which cannot be imported ({error}): put the module's folder on PYTHONPATH"
-        ) from None
+    found = imported("train.method", name)
     # No other class is made an instance of.
     method = found() if isinstance(found, type) and issubclass(found, BaseMethod) else found
     if not isinstance(method, BaseMethod):

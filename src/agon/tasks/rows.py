@@ -8,10 +8,11 @@ that its own verifier could not read is refused: it could never be answered righ
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agon.answers import extract_answer, has_balanced_braces
@@ -44,15 +45,21 @@ class UnusableRow(Exception):
     """A row that cannot be turned into a problem; the text says why."""
 
 
-def problem_of(row: Mapping[str, Any], columns: Columns, *, task: str, verifier: str) -> Problem:
-    """Turn the values of a row into a problem.
+def problem_of(
+    row: Mapping[str, Any], columns: Columns, *, kept: Sequence[str] = (), task: str, verifier: str
+) -> Problem:
+    """Turn the values of a row into a problem, those of the columns `kept` into its details.
 
     Raises:
         UnusableRow: a value is missing or of the wrong kind.
     """
     question = _question(row.get(columns.question), columns.question)
     gold = _gold(row.get(columns.answer), columns.answer, verifier)
-    details = {name: row[name] for name in VERIFIER_COLUMNS.get(verifier, ()) if row.get(name) is not None}
+    details = {
+        name: _plain(row[name], name)
+        for name in (*VERIFIER_COLUMNS.get(verifier, ()), *kept)
+        if row.get(name) is not None
+    }
     if not set(_NEEDED.get(verifier, ())) <= details.keys():
         raise UnusableRow(f"no {' and '.join(map(repr, _NEEDED[verifier]))}, which the {verifier} verifier needs")
     return Problem(
@@ -135,6 +142,15 @@ def answer_text(value: Any, column: str) -> str:
     if isinstance(value, float) and math.isfinite(value):
         return str(int(value)) if value.is_integer() else repr(value)
     raise UnusableRow(f"{column!r} is {shown(value)}, where text or a number is wanted")
+
+
+def _plain(value: Any, column: str) -> Any:
+    """Refuse what the saved matches could not hold."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise UnusableRow(f"{column!r} is {shown(value)}, which JSON does not have") from None
+    return value
 
 
 def _level(value: Any) -> float | None:

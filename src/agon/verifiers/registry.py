@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from agon.answers import extract_answer
 from agon.config import VerifierSettings
 from agon.errors import VerifierError
+from agon.imported import imported_function, is_own
 from agon.records import AnswerStyle, Completion, Problem, Verdict
 from agon.verifiers.code import CodeChecker
 from agon.verifiers.exact import check_exact
@@ -153,10 +154,19 @@ def _check(problem: Problem, completion: Completion, answer: str | None) -> Verd
                 return check_numeric(problem.gold, answer)
             case "exact":
                 return check_exact(problem.gold, answer)
+            case name if is_own(name):
+                return _check_own(problem, answer)
             case _:
                 return Verdict("error", 0.0, f"no verifier is called {problem.verifier!r}", answer, problem.gold)
     except Exception as error:  # whatever fails here is the checker's own fault, and becomes a counted outcome
         return _failure(problem.gold, answer, error)
+
+
+def _check_own(problem: Problem, answer: str) -> Verdict:
+    verdict = imported_function("task.verifier", problem.verifier)(problem, answer)
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"{problem.verifier} returned {verdict!r}, and no Verdict")
+    return verdict
 
 
 def _failure(gold: str | None, answer: str, error: Exception) -> Verdict:

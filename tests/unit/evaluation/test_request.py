@@ -164,6 +164,12 @@ def test_default_labels_tell_every_protocol_apart(opened_of):
     assert len(set(labels)) == len(labels), sorted(labels)
 
 
+@pytest.mark.parametrize("name", ["reasoning-gym/gcd", "own_task:rows"])
+def test_a_default_label_of_any_task_can_be_a_file_name(opened_of, name):
+    opened, _ = opened_of("agon", replace(TASK, name=name))
+    check_label(measure(opened, Wish(protocol="single")).result["label"])
+
+
 @pytest.mark.parametrize(
     ("method", "wish", "message"),
     [

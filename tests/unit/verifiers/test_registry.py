@@ -1,3 +1,6 @@
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from agon.config import VerifierSettings
@@ -47,6 +50,23 @@ def test_each_outcome_is_given_and_counted_once(verifiers):
     assert (verifiers.num_checked, verifiers.num_errors) == (6, 1)
     assert [verdict.score for verdict in verdicts] == [1.0, 0, 0, 0, 0, 0]
     assert all(verdict.gold == "12" and verdict.reason for verdict in verdicts)
+
+
+def test_a_verifier_of_ones_own_decides_and_its_failures_are_errors(verifiers, monkeypatch):
+    def judge(problem, answer):
+        if answer == "yes":
+            return True
+        return Verdict("correct", 1.0, f"longer than {problem.details['least']}", answer, problem.gold)
+
+    monkeypatch.setitem(sys.modules, "mine_judging", SimpleNamespace(judge=judge))
+    own = problem("mine_judging:judge", least=2)
+    answers = ["<answer>abc</answer>", "<answer>yes</answer>", "no answer"]
+    pairs = [(own, completion(answer)) for answer in answers]
+    verdicts = verifiers.verify([*pairs, (problem("mine_judging:judge"), completion("<answer>abc</answer>"))], "tags")
+    assert [verdict.outcome for verdict in verdicts] == ["correct", "error", "unparsed", "error"]
+    assert verdicts[0].reason == "longer than 2"
+    assert "returned True, and no Verdict" in verdicts[1].reason
+    assert verdicts[3].reason == "KeyError: 'least'"
 
 
 def test_the_problem_names_its_verifier(verifiers):
