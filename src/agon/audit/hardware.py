@@ -17,6 +17,7 @@ from agon.audit.findings import Finding, readable
 GROUP = "machine"
 _PROBE_TIMEOUT_S = 60.0
 _CGROUP = Path("/sys/fs/cgroup")
+_OWN_CGROUP = Path("/proc/self/cgroup")
 _GIB = 2**30
 _LOW_MEMORY = 2 * _GIB
 _LOW_DISK = 5 * _GIB
@@ -71,14 +72,19 @@ class Memory(NamedTuple):
 
 
 def memory_bytes() -> Memory:
-    """Return what the system has, or the container allows if that is less."""
+    """Return what the system has, or a container around this process allows if that is less. Cached files count as available."""
     total, free = _system_memory()
-    limit = _cgroup("memory.max")
-    if limit.isdigit() and int(limit) < total:
-        total = int(limit)
-        used = _cgroup("memory.current")
-        free = min(free, total - int(used)) if used.isdigit() else min(free, total)
+    for group in _memory_cgroups():
+        limit = _number(group, "memory.max")
+        if limit is not None:
+            used = (_number(group, "memory.current") or 0) - _cached_files(group)
+            total, free = min(total, limit), min(free, limit - max(used, 0))
     return Memory(total, free)
+
+
+def swap_bytes() -> int:
+    """Return the bytes of swap space that are free."""
+    return _meminfo().get("SwapFree", 0)
 
 
 class TorchProbe:
@@ -172,12 +178,42 @@ def _memory() -> Finding:
 
 def _system_memory() -> tuple[int, int]:
     """Total and available bytes; where the system does not say what is available, all of it."""
+    known = _meminfo()
+    if "MemTotal" in known and "MemAvailable" in known:
+        return known["MemTotal"], known["MemAvailable"]
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return total, total
+
+
+def _meminfo() -> dict[str, int]:
     try:
         lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines() if ":" in line)
-        total, free = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
-    except (OSError, KeyError, ValueError):
-        total = free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return total, free
+        return {name: int(value.split()[0]) * 1024 for name, value in lines.items() if value.split()}
+    except (OSError, ValueError):
+        return {}
+
+
+def _memory_cgroups() -> list[Path]:
+    """List the control group of this process and those around it; the root stands for what a container sees of its own."""
+    try:
+        lines = _OWN_CGROUP.read_text().splitlines()
+    except OSError:
+        lines = []
+    path = next((line.split(":", 2)[2] for line in lines if line.startswith("0::")), "/")
+    own = _CGROUP / path.lstrip("/")
+    return [place for place in (own, *own.parents) if place == _CGROUP or _CGROUP in place.parents]
+
+
+def _number(group: Path, name: str) -> int | None:
+    """A number that a control group states; None where there is none, or no limit."""
+    text = _read(group / name)
+    return int(text) if text.isdigit() else None
+
+
+def _cached_files(group: Path) -> int:
+    """Bytes of a control group that the system takes back when they are needed."""
+    lines = (line.split() for line in _read(group / "memory.stat").splitlines())
+    return next((int(words[1]) for words in lines if words[:1] == ["inactive_file"] and words[1:]), 0)
 
 
 def _disk(folder: Path) -> Finding:
@@ -194,8 +230,12 @@ def _disk(folder: Path) -> Finding:
 
 def _cgroup(name: str) -> str:
     """What this container is limited to; blank where there is no container that says so."""
+    return _read(_CGROUP / name)
+
+
+def _read(path: Path) -> str:
     try:
-        return (_CGROUP / name).read_text().strip()
+        return path.read_text().strip()
     except OSError:
         return ""
 

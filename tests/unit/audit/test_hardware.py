@@ -38,6 +38,21 @@ def test_the_limits_of_a_container_count(monkeypatch, tmp_path):
     assert found["cores"].detail.isdigit()
 
 
+def test_of_nested_limits_the_one_with_least_room_counts_and_cached_files_are_room(monkeypatch, tmp_path):
+    monkeypatch.setattr(hardware, "_CGROUP", tmp_path)
+    monkeypatch.setattr(hardware, "_system_memory", lambda: (64 * 2**30, 32 * 2**30))
+    (tmp_path / "own").write_text("4:memory:/v1\n0::/outer/inner\n")
+    monkeypatch.setattr(hardware, "_OWN_CGROUP", tmp_path / "own")
+    inner = tmp_path / "outer" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "memory.max").write_text("max\n")
+    (inner.parent / "memory.max").write_text(f"{8 * 2**30}\n")
+    (inner.parent / "memory.current").write_text(f"{7 * 2**30}\n")
+    assert hardware.memory_bytes() == (8 * 2**30, 2**30)
+    (inner.parent / "memory.stat").write_text(f"anon 5\ninactive_file {3 * 2**30}\n")
+    assert hardware.memory_bytes() == (8 * 2**30, 4 * 2**30)
+
+
 def test_a_full_disk_is_told_with_a_remedy(monkeypatch, tmp_path):
     monkeypatch.setattr(shutil, "disk_usage", lambda place: Usage(100 * 2**30, 99 * 2**30, 2**30))
     disk = by_name(look_at_machine(tmp_path))["disk"]
