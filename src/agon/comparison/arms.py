@@ -27,6 +27,7 @@ _MACHINE = frozenset(
         "train.save_every",
         "train.keep_checkpoints",
         "train.save_matches_every",
+        "train.max_matches_gb",
     }
 )
 _NEVER = frozenset({"train.seed", "train.method"})

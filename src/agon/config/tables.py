@@ -226,6 +226,9 @@ class TrainSettings(Table):
     """Newest checkpoints that are kept."""
     save_matches_every: Positive = 10
     """Steps between saved matches."""
+    max_matches_gb: Annotated[float, Field(gt=0.0)] = 10.0
+    """Most gigabytes (10^9 bytes, compressed) of matches that a run keeps. A step whose matches would take more leaves none, which is
+    said once."""
 
 
 class VerifierSettings(Table):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from agon.runs.lock import RunLock
 from agon.runs.manifest import CONFIG, DATA, FOLDERS, TENSORBOARD, read_manifest, write_json, write_manifest
 from agon.runs.matches import write_matches
 from agon.runs.parent import require_empty
+from agon.runs.space import readable_size
 from agon.secrecy import redact
 
 
@@ -41,6 +42,8 @@ class RunFolder:
     def __init__(self, path: Path, lock: RunLock) -> None:
         self.path = path
         self._lock = lock
+        self._max_matches_bytes: int | None = None
+        self._say: Callable[[str], None] | None = None
 
     @classmethod
     def create(
@@ -133,11 +136,24 @@ class RunFolder:
         """Append an alarm to alarms.jsonl, with the step in which it sounded. Its message may be that of any library."""
         append_line(self.path / ALARMS_FILE, redact(alarm))
 
-    def write_matches(self, step: int, matches: Iterable[Match]) -> Path:
-        """Save the matches of a step."""
+    def limit_matches(self, num_bytes: int, *, say: Callable[[str], None]) -> None:
+        """Keep at most so many bytes of matches from here on, those that are there included; `say` is told once if there are more."""
+        self._max_matches_bytes, self._say = num_bytes, say
+
+    def write_matches(self, step: int, matches: Iterable[Match]) -> Path | None:
+        """Save the matches of a step, and return their file; None where they would take more than is kept."""
         path = self.path / "matches" / f"{checkpoint_name(step)}.jsonl.gz"
-        write_matches(path, matches)
-        return path
+        limit = self._max_matches_bytes
+        left = None if limit is None else limit - sum(file.stat().st_size for file in match_files(self.path))
+        if write_matches(path, matches, max_bytes=left):
+            return path
+        if self._say is not None and limit is not None:
+            self._say(
+                f"warning: the matches of step {step} are not kept, nor are later ones that do not fit: {self.path / 'matches'} would hold "
+                f"more than {readable_size(limit)} (train.max_matches_gb)"
+            )
+            self._say = None
+        return None
 
     @contextmanager
     def checkpoint(self, completed_steps: int, *, is_last: bool = False) -> Generator[Path]:

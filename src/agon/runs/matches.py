@@ -5,12 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import types
+import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, BinaryIO, Union, cast, get_args, get_origin, get_type_hints
 
 from agon.errors import RunError
 from agon.records import Match
@@ -21,21 +22,38 @@ MAX_LINE_BYTES = 256 * 1024 * 1024
 """Longest match that is read. One of eight drafts of 32,000 tokens has a few megabytes; a packed file may hold what fills the memory."""
 
 
-def write_matches(path: Path, matches: Iterable[Match]) -> None:
-    """Write matches, whole or not at all.
+class _NoRoomError(Exception):
+    """The matches take more bytes than they may."""
+
+
+def write_matches(path: Path, matches: Iterable[Match], *, max_bytes: int | None = None) -> bool:
+    """Write matches, whole or not at all; return whether they took at most `max_bytes` (None: any number) and are kept.
+
+    A match whose line is longer than `MAX_LINE_BYTES` is left out with a warning: it could not be read back.
 
     Raises:
         RunError: the place cannot be written to.
     """
-    # No name and no time in the gzip header: the same matches give the same bytes.
-    with (
-        atomic_file(path) as raw,
-        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as stream,
-    ):
-        for match in matches:
-            line = json.dumps(match, default=_fields, ensure_ascii=False, allow_nan=False)
-            # A question may hold half of a surrogate pair: JSON can say that, strict UTF-8 cannot.
-            stream.write(line.encode(errors="surrogatepass") + b"\n")
+    num_left_out = 0
+    try:
+        with atomic_file(path) as raw:
+            # No name and no time in the gzip header: the same matches give the same bytes.
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as stream:
+                for match in matches:
+                    line = json.dumps(match, default=_fields, ensure_ascii=False, allow_nan=False)
+                    # A question may hold half of a surrogate pair: JSON can say that, strict UTF-8 cannot.
+                    encoded = line.encode(errors="surrogatepass") + b"\n"
+                    if len(encoded) >= MAX_LINE_BYTES:
+                        num_left_out += 1
+                        continue
+                    stream.write(encoded)
+                    _require_room(raw, max_bytes)
+            _require_room(raw, max_bytes)
+    except _NoRoomError:
+        return False
+    if num_left_out:
+        warnings.warn(f"{path} lacks {num_left_out} matches, each longer than {MAX_LINE_BYTES:,} bytes", stacklevel=2)
+    return True
 
 
 def read_matches(path: Path) -> Iterator[Match]:
@@ -60,6 +78,11 @@ def read_matches(path: Path) -> Iterator[Match]:
         raise RunError(f"{path} is damaged after line {number} ({error}): restore it from a copy") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path}, line {number} is not a match ({error}): restore it from a copy") from None
+
+
+def _require_room(raw: BinaryIO, max_bytes: int | None) -> None:
+    if max_bytes is not None and raw.tell() > max_bytes:
+        raise _NoRoomError
 
 
 def match_from_json(tree: Mapping[str, Any]) -> Match:

@@ -24,23 +24,29 @@ def require_writable(path: Path) -> None:
         raise RunError(f"cannot write {path}: permission denied in {place}: give a folder you may write to")
 
 
-def require_free_bytes(path: Path, num_bytes: int) -> None:
-    """Check that the disk which holds (or will hold) `path` has room.
-
-    Raises:
-        RunError: it has not; names what is free and what is needed.
-    """
+def free_disk_bytes(path: Path) -> int:
+    """Return the bytes that may still be written to the disk which holds, or will hold, `path`."""
     place = path.absolute()
     while not place.exists():
         place = place.parent
-    free = shutil.disk_usage(place).free
+    return shutil.disk_usage(place).free
+
+
+def require_free_bytes(path: Path, num_bytes: int, *, remedy: str = "free some space or write elsewhere") -> None:
+    """Check that the disk which holds (or will hold) `path` has room.
+
+    Raises:
+        RunError: it has not; names what is free and what is needed, and the remedy.
+    """
+    free = free_disk_bytes(path)
     if free < num_bytes:
         raise RunError(
-            f"{path} has {_readable(free)} of free disk, but {_readable(num_bytes)} are needed: free some space or write elsewhere"
+            f"{path} has {readable_size(free)} of free disk, but {readable_size(num_bytes)} are needed: {remedy}"
         )
 
 
-def _readable(num_bytes: int) -> str:
+def readable_size(num_bytes: int) -> str:
+    """Return a number of bytes for people, in powers of 1,000 as disks are sold."""
     size = float(num_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000:

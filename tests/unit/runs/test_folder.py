@@ -254,6 +254,22 @@ def test_rewinding_drops_what_came_after_the_checkpoint(run, match):
     assert [path.name for path in match_files(run.path)] == [f"step-{step:06d}.jsonl.gz" for step in (0, 1, 2)]
 
 
+def test_matches_beyond_the_limit_of_a_run_are_not_kept_which_is_said_once(run, match):
+    said: list[str] = []
+    run.write_metrics({"step": 0})
+    file = run.write_matches(0, [match])
+    one = file.stat().st_size
+    run.limit_matches(2 * one + 1, say=said.append)
+    assert [run.write_matches(step, [match]) is not None for step in (1, 2, 3)] == [True, False, False]
+    assert [path.name for path in match_files(run.path)] == [f"step-{step:06d}.jsonl.gz" for step in (0, 1)]
+    (line,) = said
+    assert "the matches of step 2 are not kept" in line
+    assert "train.max_matches_gb" in line
+    # A run that goes on from before them has the same room again.
+    run.rewind(1)
+    assert [run.write_matches(step, [match]) is not None for step in (1, 2)] == [True, False]
+
+
 def test_the_lock_is_held_until_the_run_is_closed(run):
     with pytest.raises(RunError, match=f"in use by process {os.getpid()}"):
         RunFolder.open(run.path)

@@ -1,5 +1,6 @@
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -85,6 +86,23 @@ def test_writing_what_cannot_be_iterated_to_the_end_leaves_nothing(tmp_path, mat
     with pytest.raises(ValueError, match="no more"):
         write_matches(tmp_path / "m.jsonl.gz", broken())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_matches_that_take_more_bytes_than_they_may_leave_nothing(tmp_path, match):
+    write_matches(tmp_path / "all.jsonl.gz", [match] * 9)
+    size = (tmp_path / "all.jsonl.gz").stat().st_size
+    assert write_matches(tmp_path / "fits.jsonl.gz", [match] * 9, max_bytes=size)
+    assert (tmp_path / "fits.jsonl.gz").read_bytes() == (tmp_path / "all.jsonl.gz").read_bytes()
+    assert not write_matches(tmp_path / "more.jsonl.gz", [match] * 9, max_bytes=size - 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.jsonl.gz", "fits.jsonl.gz"]
+
+
+def test_a_match_too_long_to_be_read_back_is_left_out_with_a_warning(tmp_path, match, monkeypatch):
+    monkeypatch.setattr("agon.runs.matches.MAX_LINE_BYTES", 5000)
+    long = replace(match, problem=replace(match.problem, question="x" * 5000))
+    with pytest.warns(UserWarning, match=r"m\.jsonl\.gz lacks 2 matches, each longer than 5,000 bytes"):
+        write_matches(tmp_path / "m.jsonl.gz", [long, match, long])
+    assert list(read_matches(tmp_path / "m.jsonl.gz")) == [match]
 
 
 def test_a_file_that_was_packed_to_fill_the_memory_is_refused(tmp_path, match, monkeypatch):
