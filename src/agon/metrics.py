@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Literal
 
 Unit = Literal[
+    "bytes",
     "count",
     "name",
     "points",
@@ -256,6 +257,10 @@ _TIMINGS: tuple[Metric, ...] = (
     Metric("other_s", "seconds", "total_s - all parts above", "a large part of the step: the device waits"),
     Metric("total_s", "seconds", "the whole step", "grows from step to step while lengths do not"),
     Metric("sampled_tokens", "tokens", "completion tokens of all matches", "0"),
+    Metric("memory_peak_bytes", "bytes", "most main memory of the process so far", "grows from step to step"),
+    Metric(
+        "gpu_peak_bytes", "bytes", "most memory of the CUDA device within the step; 0 without one", "near the device's"
+    ),
 )
 
 _PACE: tuple[Metric, ...] = (

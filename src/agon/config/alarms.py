@@ -65,6 +65,10 @@ class AlarmSettings(Table):
     """No completion of any adapter entered a loss, and fewer than half of the drafts are right."""
     nothing_learned_steps: Positive = 20
     """Steps in a row for that alarm."""
+    low_memory: AlarmMode = "warn"
+    """Main memory, or that of the GPU at the peak of a step, is nearly used up."""
+    low_memory_share: Share = 0.05
+    """Share of it that is free up to which that is so."""
     pair_alike: AlarmMode = "warn"
     """The two adapters have become one."""
     pair_distance: Limit = 0.2

@@ -8,22 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from agon.config import AlarmSettings
-from agon.errors import AgonError, DivergedError, EngineError, RunError, StalledError, VerifierError
+from agon.errors import AgonError, DivergedError, EngineError, ResourceError, RunError, StalledError, VerifierError
 from agon.methods.base import BaseMethod
 from agon.records import Match
 from agon.runs.folder import RunFolder
 from agon.runs.lines import read_alarms
 from agon.train.alarms import Alarms, RunAlarm
 from agon.train.drift import DriftWatch
+from agon.train.memory_watch import HALVED, LOW, MemoryWatch
 from agon.train.watch import PairWatch
 
 # Those that are not counted in steps with a good or a bad number are said once a run.
-_ONCE = frozenset({"copying", "always-disagreeing", "kl-explosion"})
+_ONCE = frozenset({"copying", "always-disagreeing", "kl-explosion", LOW, HALVED})
 # What ends a run by itself, whatever [alarms] says.
 _FAILURES: tuple[tuple[type[AgonError], str], ...] = (
     (DivergedError, "diverged"),
     (EngineError, "engine"),
     (VerifierError, "verifier"),
+    (ResourceError, "memory"),
 )
 _Told = tuple[str, str, str]
 
@@ -40,11 +42,13 @@ class Bell:
         say: Callable[[str], None],
         seed: int = 0,
         drift: DriftWatch | None = None,
+        memory: MemoryWatch | None = None,
     ) -> None:
-        """Warn through `say`; `seed` is that of intervals, and `drift`, if given, measures the KL to the base."""
+        """Warn through `say`; `seed` is that of intervals, `drift`, if given, measures the KL to the base, and `memory` what is free."""
         self._alarms = Alarms(own, lineup=method.lineup)
         self._watch = PairWatch(own, seed=seed)
         self._drift = drift
+        self._memory = memory
         self._method = method
         self._run = run
         self._say = say
@@ -73,6 +77,7 @@ class Bell:
             *self._alarms.see(row),
             *self._watch.see(step, self._method.lineup(step), matches),
             *(self._drift.see(step, matches) if self._drift is not None else ()),
+            *(self._memory.see(step) if self._memory is not None else ()),
         ]
         for alarm in found:
             told = _told_of(alarm.name, alarm.about, alarm.since)

@@ -1,4 +1,4 @@
-"""Where a step's time goes, for timings.jsonl."""
+"""Where a step's time goes, and the memory it took, for timings.jsonl."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agon.match.session import Session
+from agon.model.memory import forget_gpu_peak, peak_bytes
 from agon.records import Match
 from agon.rollout.vllm_engine import VllmEngine
 
@@ -25,6 +26,7 @@ class StepClock:
         self._learned = 0.0
         self._saved = 0.0
         self._num_tokens = 0
+        forget_gpu_peak()
 
     def count(self, matches: Sequence[Sequence[Match]]) -> None:
         """Note the tokens that were sampled for these matches."""
@@ -61,7 +63,14 @@ class StepClock:
             "save_s": self._saved,
         }
         seconds = {**parts, "other_s": total - sum(parts.values()), "total_s": total}
-        return {"step": step, **{k: round(v, 4) for k, v in seconds.items()}, "sampled_tokens": self._num_tokens}
+        peak = peak_bytes()
+        return {
+            "step": step,
+            **{name: round(value, 4) for name, value in seconds.items()},
+            "sampled_tokens": self._num_tokens,
+            "memory_peak_bytes": peak.memory,
+            "gpu_peak_bytes": peak.gpu,
+        }
 
     def _spent(self) -> tuple[float, float, float]:
         engine = self._session.engine

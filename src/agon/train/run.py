@@ -31,13 +31,21 @@ from agon.train.bell import Bell, halted
 from agon.train.drift import DriftWatch
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
+from agon.train.memory_watch import MemoryWatch
 from agon.train.parity import Parity, check_start
 from agon.train.state import START, Progress, checkpoint_bytes, restore_state
 from agon.train.tracking import open_tracker, require_tracker
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
 _FREE_TO_CHANGE = frozenset(
-    {"train.save_every", "train.keep_checkpoints", "train.save_matches_every", "tracking.backend", "tracking.project"}
+    {
+        "train.save_every",
+        "train.keep_checkpoints",
+        "train.save_matches_every",
+        "train.max_matches_gb",
+        "tracking.backend",
+        "tracking.project",
+    }
 )
 _FREE_TABLES = frozenset({"alarms"})
 
@@ -180,6 +188,7 @@ def _train(
         stack.callback(tracker.close)
     stop = stack.enter_context(StopRequest())
     bell = _bell(settings, run, ready, say=watcher.say)
+    run.limit_matches(int(settings.train.max_matches_gb * 1e9), say=watcher.say)
     try:
         trained = train(
             ready.session,
@@ -207,7 +216,8 @@ def _bell(settings: Settings, run: RunFolder, ready: _Ready, *, say: Callable[[s
     if own.kl_explosion != "off":
         drift = DriftWatch(pair_of(ready.session), own, temperature=settings.rollout.temperature)
     method = method_named(settings.train.method)
-    bell = Bell(own, run, method, say=say, seed=settings.train.seed, drift=drift)
+    memory = MemoryWatch(ready.learner.runner, own, device=pair_of(ready.session).base.device)
+    bell = Bell(own, run, method, say=say, seed=settings.train.seed, drift=drift, memory=memory)
     bell.remember(read_lines(run.path / METRICS_FILE))
     return bell
 

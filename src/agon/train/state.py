@@ -16,6 +16,14 @@ from agon.model.pair import AdapterPair
 from agon.records import ADAPTERS
 from agon.runs.checkpoints import checkpoint_step
 from agon.runs.folder import RunFolder
+from agon.runs.space import require_free_bytes
+
+# What a checkpoint calls the size of micro-batches that were halved.
+_TOKENS = "tokens_per_microbatch"
+# What a file of tensors says of each: its name, shape and place.
+_HEADER_BYTES = 200
+# Configurations, the state and the marker.
+_SMALL_FILES = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +68,19 @@ def save_state(
 
     Raises:
         DivergedError: an adapter holds a number that is not finite; nothing is saved.
+        RunError: the disk has no room for it; nothing is saved.
     """
     require_finite(pair, progress.completed_steps)
+    require_free_bytes(
+        run.path,
+        checkpoint_bytes(pair, num_frozen=len(pair.frozen_names)),
+        remedy="the checkpoint was not begun, and what was saved before is whole; free some space, then continue with --resume",
+    )
+    stored = asdict(progress)
+    if learner.runner.halving is not None:
+        stored[_TOKENS] = learner.runner.halving.after
     with run.checkpoint(progress.completed_steps, is_last=is_last) as folder:
-        save_checkpoint(folder, pair, optimizers=learner.state(), progress=asdict(progress))
+        save_checkpoint(folder, pair, optimizers=learner.state(), progress=stored)
     run.prune_checkpoints(keep)
 
 
@@ -84,6 +101,8 @@ def require_finite(pair: AdapterPair, completed_steps: int) -> None:
 def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner, own: TrainSettings) -> Progress:
     """Fill adapters and optimisers from a checkpoint, bit for bit, and return how far the training was.
 
+    Micro-batches that had been halved for want of memory are so from the start.
+
     Raises:
         RunError, ModelError: the checkpoint is damaged or belongs to another run.
     """
@@ -91,6 +110,8 @@ def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner, own: Tr
     learner.load_state(state.optimizers)
     try:
         progress = Progress.from_json(dict(state.progress), own)
+        if _TOKENS in state.progress:
+            learner.runner.halve_to(int(state.progress[_TOKENS]))
     except (KeyError, TypeError, ValueError) as error:
         raise RunError(
             f"{checkpoint} does not say how far the run was ({error!r}): remove it, and resume from the one before"
@@ -103,6 +124,13 @@ def restore_state(checkpoint: Path, pair: AdapterPair, learner: Learner, own: Tr
 
 
 def checkpoint_bytes(pair: AdapterPair, *, num_frozen: int = 0) -> int:
-    """Return the size of a checkpoint: both adapters in float32, two moments of each, and frozen copies."""
-    one = sum(4 * parameter.numel() for parameter in pair.parameters("A"))
-    return (2 * 3 + num_frozen) * one
+    """Return the size of a checkpoint of a pair, at most."""
+    parameters = pair.parameters("A")
+    num_numbers = sum(parameter.numel() for parameter in parameters)
+    return stored_bytes(num_numbers, num_tensors=len(parameters), num_frozen=num_frozen)
+
+
+def stored_bytes(num_parameters: int, *, num_tensors: int, num_frozen: int) -> int:
+    """Return the size of a checkpoint, at most: both adapters in float32, two moments and a count of each, and frozen copies."""
+    copies = 2 * 3 + num_frozen
+    return copies * (4 * num_parameters + _HEADER_BYTES * num_tensors) + 2 * _HEADER_BYTES * num_tensors + _SMALL_FILES

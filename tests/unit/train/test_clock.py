@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agon.metrics import TIMINGS
+from agon.model.memory import Peak
 from agon.train.clock import StepClock
 
 
@@ -18,7 +19,7 @@ def now(monkeypatch):
     return now
 
 
-def test_a_step_is_split_into_parts_that_add_up(now, make_match):
+def test_a_step_is_split_into_parts_that_add_up(now, make_match, monkeypatch):
     session: Any = SimpleNamespace(engine=object(), engine_seconds=7.0, verify_wait_seconds=1.0)
     clock = StepClock(session)  # what was spent before the step does not count
     session.engine_seconds += 6.0
@@ -31,6 +32,7 @@ def test_a_step_is_split_into_parts_that_add_up(now, make_match):
     with clock.saving():
         now[0] = 109.75
     now[0] = 110.0
+    monkeypatch.setattr("agon.train.clock.peak_bytes", lambda: Peak(3 << 30, 0))
     line = clock.line(3)
     # 10 - (6 + 0 + 0.5 + 2.5 + 0.25) is left.
     assert line == {
@@ -43,6 +45,8 @@ def test_a_step_is_split_into_parts_that_add_up(now, make_match):
         "other_s": 0.75,
         "total_s": 10.0,
         "sampled_tokens": 14,  # 2 x (3 + 4)
+        "memory_peak_bytes": 3 << 30,
+        "gpu_peak_bytes": 0,
     }
 
 
