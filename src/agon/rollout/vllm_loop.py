@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +10,9 @@ from agon.errors import EngineError
 from agon.records import Request, StopReason
 from agon.rollout.joining import RUNNING_PER_JOIN
 from agon.rollout.vllm_server import Piece, VllmServer
+
+# Unfinished requests that an error names.
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
     Whatever ends this, also an error in `on_end`, leaves the server without requests.
 
     Raises:
-        EngineError: a request ended for another reason than a stop token or its cap.
+        EngineError: a request ended for another reason than a stop token or its cap, or none gets any further; those are named.
     """
     running: dict[str, Sampled] = {}
     waiting = list(jobs)
@@ -65,7 +68,7 @@ def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
             if len(waiting) * RUNNING_PER_JOIN >= len(running) and waiting:
                 _add(server, waiting, running)
                 waiting = []
-            for piece in server.step():
+            for piece in _step(server, running):
                 sampled = running[piece.request_id]
                 if sampled.take(piece):
                     del running[piece.request_id]
@@ -90,6 +93,19 @@ def score_prompt(server: VllmServer, prompt_ids: Sequence[int], route: Any | Non
     if len(logprobs) != len(prompt_ids) - 1:
         raise EngineError(f"vLLM scored {len(logprobs)} of {len(prompt_ids) - 1} prompt tokens: it cannot be checked")
     return logprobs
+
+
+def _step(server: VllmServer, running: Mapping[str, Sampled]) -> list[Piece]:
+    try:
+        return server.step()
+    except EngineError as error:
+        stuck = [
+            f"{one.job.index} at {len(one.token_ids)} of {one.job.request.max_tokens} tokens after a prompt of "
+            f"{len(one.job.request.prompt_ids)}"
+            for one in running.values()
+        ]
+        more = f" and {len(stuck) - _SHOWN} more" if len(stuck) > _SHOWN else ""
+        raise EngineError(f"{error}; unfinished: request {', '.join(stuck[:_SHOWN])}{more}") from error
 
 
 def _add(server: VllmServer, jobs: Iterable[Job], running: dict[str, Sampled]) -> None:

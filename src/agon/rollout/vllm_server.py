@@ -111,6 +111,7 @@ class VllmServer:
         outputs = self._client.get_output().outputs
         self._num_idle = 0 if outputs else self._num_idle + 1
         if self._num_idle > _MAX_IDLE_STEPS:
+            self._num_idle = 0  # whoever asks next is waited for as long
             raise EngineError(
                 f"vLLM took {_MAX_IDLE_STEPS} steps without a token: its key-value cache may be too small for one row; "
                 "raise rollout.engine_memory_share"

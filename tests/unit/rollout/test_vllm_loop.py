@@ -60,6 +60,27 @@ def test_an_engine_that_gives_nothing_is_not_waited_for_for_ever(make_server, mo
         run(server, [_job(0, 4)], lambda sampled: [])
 
 
+def test_one_request_of_sixteen_that_never_gets_a_token_ends_the_step_and_is_named(make_server, monkeypatch):
+    server = make_server(max_rows=16)
+    monkeypatch.setattr(vllm_server, "_MAX_IDLE_STEPS", 20)
+    execute = server._engine._execute
+    monkeypatch.setattr(server._engine, "_execute", lambda: [one for one in execute() if one.request_id != "7"])
+    ended = []
+
+    def end(sampled):
+        ended.append(sampled.job.index)
+        return []
+
+    # It is never told of, so that the engine's own row of it goes on until its cap and is then forgotten.
+    with pytest.raises(
+        EngineError, match=r"20 steps without a token.*; unfinished: request 7 at 0 of 4 tokens after a prompt of 3$"
+    ):
+        run(server, [_job(index, 4) for index in range(16)], end)
+    assert sorted(ended) == [index for index in range(16) if index != 7]
+    run(server, [_job(0, 2)], end)
+    assert ended[-1] == 0
+
+
 def test_a_request_that_the_engine_gives_up_is_an_error(make_server, monkeypatch):
     server = make_server()
     advance = server._engine._advance
