@@ -20,6 +20,9 @@ from agon.records import DIRECTIONS, Direction, Lineup, Match, Problem
 from agon.stats.intervals import accuracy_interval
 from agon.stats.passk import pass_at_k
 
+# Share of final answers from which on the caps, and not the model, may decide the result.
+_MUCH_TRUNCATED = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Subject:
@@ -173,7 +176,7 @@ def _counted(
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],
-        "notes": list(subject.notes),
+        "notes": [*subject.notes, *_truncated_note(flat)],
     }
 
 
@@ -206,6 +209,18 @@ def _lineup_json(lineup: Lineup) -> dict[str, Any]:
 
 def _truncated_share(matches: Sequence[Match]) -> float:
     return _mean([float(attempt.completion.is_truncated) for match in matches for attempt in match.attempts])
+
+
+def _truncated_note(matches: Sequence[Match]) -> list[str]:
+    ended = [match.final.is_correct for match in matches if not match.final.completion.is_truncated]
+    num_cut = len(matches) - len(ended)
+    if num_cut <= _MUCH_TRUNCATED * len(matches):
+        return []
+    among = f"of the {len(ended)} that ended {_mean(ended):.3f} are right" if ended else "none ended"
+    return [
+        f"{num_cut} of {len(matches)} final answers were cut at their cap and count as wrong; {among}: the caps are "
+        "rollout.max_draft_tokens and rollout.max_challenge_tokens"
+    ]
 
 
 def _pass_at_k(correct: Sequence[Sequence[bool]]) -> dict[str, float]:

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from agon.config import EvaluationSettings
 from agon.errors import DataError
-from agon.evaluation.evaluate import Subject, better_direction, direction_note, direction_scores, evaluate
+from agon.evaluation.evaluate import (
+    Subject,
+    _pass_at_k,
+    better_direction,
+    direction_note,
+    direction_scores,
+    evaluate,
+)
 from agon.match.lineups import lineup_for
 from agon.match.play import Sampling
 from agon.records import Problem
@@ -95,6 +103,41 @@ def test_controls_read_something_else_and_cost_the_same_drafts(make_session):
     assert results["placebo"]["lineup"]["reads"] == "placebo"
     assert (results["single"]["lineup"]["reads"], results["single"]["challenged_share"]) == (None, 0.0)
     assert (results["single"]["blind_second"], results["single"]["intervals"]) == (None, {})
+
+
+def test_every_sample_is_graded_and_counts():
+    # Right, wrong, wrong, wrong: the mean is 1/4; of two samples drawn the right one is among them in 3 of 6 pairs.
+    assert _pass_at_k([[True, False, False, False]]) == {"1": 0.25, "2": 0.5, "4": 1.0}
+
+
+def test_four_samples_are_four_answers_of_each_problem(make_session):
+    asked = Counter()
+
+    def says(prompt, request):
+        asked[prompt] += 1
+        return f"<answer>{1 if asked[prompt] == 1 else 7}</answer>"
+
+    session, engine = make_session(says)
+    result = _measured(session, "single", samples=4, adapter="A").result
+    assert len(engine.requests) == 4 * len(PROBLEMS)
+    assert (result["accuracy"], result["pass_at_k"]["4"], result["outcomes"]) == (
+        0.25,
+        1.0,
+        {"correct": 5, "wrong": 15},
+    )
+    assert all(len(row["correct"]) == 4 for row in result["per_problem"])
+
+
+def test_answers_cut_at_their_cap_count_as_wrong_and_are_said_where_they_are_many(make_session):
+    # Problem 0 holds the right answer before the cut; 1 ends right, 2 to 4 end wrong.
+    texts = ("<answer>1</answer>" + "and so on " * 8, "<answer>1</answer>", *(["<answer>7</answer>"] * 3))
+    session, _ = make_session(lambda prompt, request: texts[int(prompt[1])])
+    result = _measured(session, "single", adapter="A").result
+    assert (result["accuracy"], result["outcomes"]["truncated"], result["truncated_share"]) == (1 / 5, 1, 1 / 5)
+    assert result["notes"] == [
+        "1 of 5 final answers were cut at their cap and count as wrong; of the 4 that ended 0.250 are right: the caps are "
+        "rollout.max_draft_tokens and rollout.max_challenge_tokens"
+    ]
 
 
 def test_an_answer_that_is_shown_is_said_to_be_readable(make_session):
