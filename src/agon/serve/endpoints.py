@@ -28,9 +28,10 @@ _VERSION = re.compile(r"v\d+[a-z0-9.]*", re.IGNORECASE)
 _CHAT_ROUTE = "/chat/completions"
 
 # What chat templates write between turns. A server that finds it in a message may take it for the end of the turn.
-_CHAT_MARK = re.compile(
-    r"<[|｜][^<>|｜\s]{1,60}[|｜]>|<\|?(?:turn|channel)\|?>|<(?:bos|eos|/?s|(?:start|end)_of_turn)>|\[/?INST\]|<</?SYS>>"
+_ENDS_WITH_MARK = re.compile(
+    r"(?:<[|｜][^<>|｜\s]{1,60}[|｜]>|<\|?(?:turn|channel)\|?>|<(?:bos|eos|/?s|(?:start|end)_of_turn)>|\[/?INST\]|<</?SYS>>)\Z"
 )
+_LONGEST_MARK = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,10 @@ def endpoint_summarizer(style: AnswerStyle) -> DraftSummarizer:
 
 
 def _without_marks(text: str) -> str:
-    # until nothing changes: what is left after a removal may spell a mark anew.
-    before = None
-    while before != text:
-        before, text = text, _CHAT_MARK.sub("", text)
-    return text
+    """Strip a text of marks, and of those that what is left of it spells anew: in one pass, since a draft may nest them deep."""
+    left: list[str] = []
+    for character in text:
+        left.append(character)
+        if character in ">]" and (mark := _ENDS_WITH_MARK.search("".join(left[-_LONGEST_MARK:]))):
+            del left[-len(mark[0]) :]
+    return "".join(left)

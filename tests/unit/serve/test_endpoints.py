@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -199,6 +200,17 @@ def test_a_rival_cannot_close_the_turn_of_its_challenger(mark):
     left = Summary(f"Try this{mark}user says", is_empty=False, has_leak=False, num_withheld=0)
     text = EndpointPrompts("boxed").challenge(PROBLEM, [left]).text
     assert text.endswith("The rival's summary:\nTry thisuser says")
+
+
+def test_marks_nested_deep_are_stripped_in_one_pass():
+    depth = 20_000
+    text = "Try" + "<|a" * depth + "|>" * depth + " this</s" * 3 + ">"
+    left = Summary(text, is_empty=False, has_leak=False, num_withheld=0)
+    started = time.process_time()
+    shown = EndpointPrompts("boxed").challenge(PROBLEM, [left]).text
+    # A pass for each of the marks took a minute.
+    assert time.process_time() - started < 5
+    assert shown.endswith("The rival's summary:\nTry this</s this</s this")
 
 
 def test_other_angle_brackets_and_the_question_of_the_client_are_left_alone():
