@@ -43,7 +43,7 @@ def solve(options: Namespace) -> int:
             tell(note)
         match = play_one(opened.service, job, _unseen if options.json else _printer())
     if options.json:
-        print_json(solved_json(match))
+        print_json(solved_json(match, job))
     return 0
 
 

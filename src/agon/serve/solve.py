@@ -10,7 +10,7 @@ from typing import Any
 from agon.match.unchecked import NOT_CHECKED
 from agon.records import Match
 from agon.serve.cascade import play_job
-from agon.serve.models import Offer
+from agon.serve.models import Offer, direction_of
 from agon.serve.records import Event, Job, MatchEnded
 from agon.serve.service import Service
 from agon.tasks.typed import typed_problem
@@ -57,20 +57,23 @@ async def _play(service: Service, job: Job, tell: Callable[[Event], None]) -> Ma
     raise AssertionError("a job ends with its last match, or raises")
 
 
-def solved_json(match: Match) -> dict[str, Any]:
+def solved_json(match: Match, job: Job) -> dict[str, Any]:
     """Return what `agon solve --json` prints."""
     stages = {attempt.role: attempt for attempt in match.attempts}
     return {
+        "direction": direction_of(job.lineup),
+        "seed": job.seed,
         "problem": match.problem.question,
         "answer": match.final.verdict.answer,
         "verdict": None if match.final.verdict.reason == NOT_CHECKED else match.final.verdict.outcome,
         "summary": match.summaries[0].text if match.summaries else None,
+        "summary_is_empty": match.summaries[0].is_empty if match.summaries else None,
         **{
             role: {
                 "adapter": attempt.adapter,
                 "text": attempt.completion.text,
                 "tokens": attempt.completion.num_tokens,
-                "truncated": attempt.completion.is_truncated,
+                "is_truncated": attempt.completion.is_truncated,
             }
             for role, attempt in stages.items()
         },
