@@ -97,7 +97,14 @@ def serve(options: Namespace) -> int:
     opened = open_endpoints if wants_endpoints(options) else _open_run
     service = opened(options, _access(options))
     # First, since loading takes long and an address that is taken can be told at once.
-    with bind(options.host, options.port) as taken, service as ready:
+    with bind(options.host, options.port) as taken:
+        if options.subject is not None:
+            tell(f"loading {options.subject}")
+        return _serve(options, service, taken)
+
+
+def _serve(options: Namespace, service: AbstractContextManager[OpenedService], taken: socket) -> int:
+    with service as ready:
         for note in ready.notes:
             tell(note)
         return _listen(options, ready.service, taken)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -110,7 +111,21 @@ def test_an_address_that_is_taken_is_told_before_anything_is_loaded(tmp_path, ca
 
 def test_what_is_no_run_is_told(tmp_path, capsys):
     assert main(["serve", str(tmp_path / "none"), "--port", "0"]) == 1
-    assert "does not exist" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "does not exist" in told
+    assert told.count("\n") == 1
+
+
+def test_that_it_loads_is_said_before_it_takes_long(capsys, monkeypatch):
+    @contextmanager
+    def opened(options, access):
+        assert capsys.readouterr().err == "agon: loading runs/x\n"
+        raise ConfigError("far enough")
+        yield
+
+    monkeypatch.setattr("agon.cli.serve._open_run", opened)
+    assert main(["serve", "runs/x", "--port", "0"]) == 2
+    assert capsys.readouterr().err == "agon: far enough\n"
 
 
 def test_help_and_service_load_no_torch():
