@@ -43,10 +43,20 @@ class Subcommands(Protocol):
         ...
 
 
-def text(value: str) -> str:
+def filled(value: str) -> str:
     """Refuse an empty argument, which is most often an unset variable of a script."""
     if not value.strip():
         raise argparse.ArgumentTypeError("it is empty: give a value, or leave it out")
+    return value
+
+
+def text(value: str) -> str:
+    """Refuse what is no name or path: an empty argument, and one with a line break."""
+    filled(value)
+    if any(character < " " for character in value):
+        raise argparse.ArgumentTypeError(
+            f"{value[:80]!r} holds a line break or another control character: leave it out"
+        )
     return value
 
 

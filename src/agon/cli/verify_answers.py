@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from agon.cli.common import EXIT_FAILED, Subcommands, add_json, print_json, text
+from agon.cli.common import EXIT_FAILED, Subcommands, add_json, filled, print_json, text
 from agon.cli.verify_options import EXIT_CODES, add_limits, read_text, refuse, verifier_settings
 from agon.errors import ConfigError
 
@@ -35,7 +35,7 @@ def _add_parser(kinds: Subcommands, verifier: str, what: str) -> None:
         description=f"Check {what}: one answer (--gold with --answer or --completion), or labelled rows (--pairs). {EXIT_CODES}",
     )
     parser.add_argument(
-        "--gold", type=text, metavar="G", help="the right answer; one that starts with a minus is written --gold=-x"
+        "--gold", type=filled, metavar="G", help="the right answer; one that starts with a minus is written --gold=-x"
     )
     parser.add_argument("--answer", metavar="TEXT", help="an answer; likewise --answer=-x")
     parser.add_argument(

@@ -1,7 +1,7 @@
 import pytest
 
 from agon.cli.common import Parser, default_out, one_line, printable, tell
-from agon.cli.main import run_guarded
+from agon.cli.main import build_parser, run_guarded
 from agon.errors import ConfigError
 
 # What a terminal would obey: colours, a new title, the clipboard (OSC 52), C1, a carriage return that hides a line, a turned direction.
@@ -38,6 +38,16 @@ def test_a_mistake_on_the_command_line_repeats_no_secret(capsys):
     told = capsys.readouterr().err
     assert "unrecognized" in told
     assert "password1" not in told
+
+
+def test_an_argument_with_a_line_break_is_refused_in_one_line(capsys):
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(["train", "--out", "runs/a\n\x1b[31mb"])
+    told = capsys.readouterr().err
+    assert "--out: 'runs/a\\n\\x1b[31mb' holds a line break" in told
+    assert told.count("\n") == 1
+    # A right answer may have several.
+    assert build_parser().parse_args(["verify", "exact", "--gold", "a\nb", "--answer", "a"]).gold == "a\nb"
 
 
 def test_a_home_folder_of_nobody_is_one_line(capsys):
