@@ -52,7 +52,7 @@ def export_run(run: Path, out: Path, wish: Wish) -> Exported:
 
 
 def _require_new(out: Path) -> None:
-    require_empty(out)
+    require_empty(out, is_of_run=False)
     require_writable(out)
     # What takes its place in the end is another folder: whoever is in the old one would see nothing of it.
     if out.is_dir() and (out.samefile(Path.cwd()) or out.is_mount()):

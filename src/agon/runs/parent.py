@@ -79,7 +79,7 @@ def default_run(path: Path) -> Path:
     return run
 
 
-def require_empty(path: Path) -> None:
+def require_empty(path: Path, *, is_of_run: bool = True) -> None:
     """Check that a new run may begin in `path`: absent, empty, or with nothing but an earlier start that was interrupted.
 
     A start writes the lock first and manifest.json last: with the lock and without the manifest, what is there is such a start.
@@ -96,7 +96,9 @@ def require_empty(path: Path) -> None:
     names = [name for name in names if name not in ours and not is_leftover(name)]
     if names:
         shown = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        remedy = "continue it with --resume, or give another --out" if kind is not None else "give another --out"
+        remedy = "give another --out"
+        if is_of_run and kind is not None:
+            remedy = f"continue it with --resume, or {remedy}"
         raise RunError(f"output folder {path} is not empty ({shown}): {remedy}")
 
 
