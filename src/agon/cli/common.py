@@ -60,6 +60,34 @@ def text(value: str) -> str:
     return value
 
 
+# What decides how completions are sampled, whoever asks for them.
+SAMPLING_KEYS = tuple(
+    f"rollout.{name}"
+    for name in (
+        "engine",
+        "vllm_adapters",
+        "engine_memory_share",
+        "max_draft_tokens",
+        "max_challenge_tokens",
+        "max_summary_tokens",
+        "max_rows",
+    )
+)
+
+
+def refuse_idle(overrides: Sequence[str], used: Sequence[str], *, command: str) -> None:
+    """Check that `--set` changes something: `used` are the keys that the command looks at, and tables (`task.`) of such keys.
+
+    Raises:
+        ConfigError: a key of another name, which would be ignored.
+    """
+    for key in (override.partition("=")[0].strip() for override in overrides):
+        # What has no dot has another mistake.
+        if "." in key and not key.startswith(tuple(name for name in used if name.endswith("."))) and key not in used:
+            known = ", ".join(f"{name}*" if name.endswith(".") else name for name in used)
+            raise ConfigError(f"--set {key} has no effect in `{command}`, which looks at {known}: leave it out")
+
+
 def is_data_file(task: str) -> bool:
     """Tell whether NAME|PATH is a file: it is there or ends like one, and no task has that name."""
     return task not in NAMED_TASKS and (Path(task).suffix in _DATA_ENDINGS or Path(task).exists())

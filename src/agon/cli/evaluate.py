@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from agon.cli.common import (
     QUICKSTART,
+    SAMPLING_KEYS,
     Subcommands,
     add_json,
     holds_programs,
     is_data_file,
     print_json,
+    refuse_idle,
     settings_of,
     text,
 )
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 # What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
 _NOT_OF_THE_DATA = frozenset({"wording", "answer_style", "max_prompt_tokens"})
+_USED = ("model.", "task.", *SAMPLING_KEYS, "verifier.", "evaluation.", "reward.length_target")
 
 
 def add_parser(subcommands: Subcommands) -> None:
@@ -84,6 +87,7 @@ def _add_players(parser: ArgumentParser) -> None:
 
 def evaluate(options: Namespace) -> int:
     """`agon eval`."""
+    refuse_idle(options.set, _USED, command="agon eval")
     if options.microscope:
         from agon.cli.microscope import examine_pair
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING
 
-from agon.cli.common import EXIT_INTERRUPTED, Subcommands, tell, text
+from agon.cli.common import EXIT_INTERRUPTED, SAMPLING_KEYS, Subcommands, refuse_idle, tell, text
 from agon.cli.serve_endpoints import add_endpoints, open_endpoints, wants_endpoints
 from agon.errors import ConfigError
 from agon.serve.access import Access, Limits
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from agon.serve.service import OpenedService, Service
 
 KEY_VARIABLE = "AGON_API_KEY"
+_OF_EVALUATION = tuple(f"evaluation.{name}" for name in ("temperature", "top_p", "max_dev", "max_test"))
+_USED = ("model.", "task.", *SAMPLING_KEYS, "verifier.", *_OF_EVALUATION, "reward.length_target")
 
 
 def add_parser(subcommands: Subcommands) -> None:
@@ -115,6 +117,7 @@ def _open_run(options: Namespace, access: Access) -> AbstractContextManager[Open
     from agon.runs.parent import default_run
     from agon.serve.run import open_run_service
 
+    refuse_idle(options.set, _USED, command="agon serve")
     return open_run_service(
         default_run(Path(options.subject)),
         access,

@@ -9,6 +9,7 @@ from importlib import resources
 import pytest
 
 from agon.cli.evaluate import _task_overrides, _threshold
+from agon.cli.main import main
 from agon.errors import ConfigError
 from agon.recipe import settings_from
 
@@ -41,6 +42,16 @@ def test_a_task_that_is_not_known_is_blamed_on_the_option_that_named_it():
         _task_overrides("gsm8kk")
     # Where its rows are may follow.
     assert settings_from(DEEPMATH, [*_task_overrides("custom"), "task.hub=owner/data"]).task.hub == "owner/data"
+
+
+@pytest.mark.parametrize(
+    "key", ["train.steps", "reward.conversion", "adapter.rank", "alarms.steps", "rollout.temperature"]
+)
+def test_a_setting_that_measuring_does_not_look_at_is_refused_by_name(key, capsys):
+    assert main(["eval", "runs/x", "--set", "task.dev_share=.2", "--set", f" {key} =1"]) == 2
+    told = capsys.readouterr().err
+    assert f"--set {key} has no effect in `agon eval`, which looks at model.*, task.*, rollout.engine, " in told
+    assert told.count("\n") == 1
 
 
 def test_a_file_of_programs_is_answered_in_code_unless_a_verifier_is_named(tmp_path):

@@ -116,6 +116,17 @@ def test_what_is_no_run_is_told(tmp_path, capsys):
     assert told.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "key", ["train.steps", "reward.format", "train.method", "evaluation.samples", "rollout.temperature"]
+)
+def test_a_setting_that_serving_does_not_look_at_is_refused_by_name(key, capsys):
+    assert main(["serve", "runs/x", "--port", "0", "--set", "rollout.max_rows=4", "--set", f"{key}=1"]) == 2
+    told = capsys.readouterr().err
+    assert f"--set {key} has no effect in `agon serve`, which looks at model.*, task.*, rollout.engine, " in told
+    assert "evaluation.temperature" in told
+    assert told.count("\n") == 1
+
+
 def test_that_it_loads_is_said_before_it_takes_long(capsys, monkeypatch):
     @contextmanager
     def opened(options, access):
