@@ -22,6 +22,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker(pytest.mark.faults)
+            item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +63,7 @@ def measured(starter, whole, tmp_path_factory) -> Path:
     """The same, evaluated, examined and reported. Nobody may write into it."""
     out = tmp_path_factory.mktemp("measured") / "run"
     shutil.copytree(whole, out)
-    for words in (["eval", out], ["report", out]):
+    for words in (["eval", out], ["eval", out, "--microscope"], ["report", out]):
         ended = starter.run(*words, cwd=out.parent)
         assert ended.code == 0, ended.told
     return out

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
+import shutil
 import signal
 
 import pytest
-from harness.folders import content, leftovers
+from harness.folders import SEED, TINY_WORDS, content, damage, leftovers
 from harness.processes import require_no_orphans, wait_until
 
 CELLS = ("agon-s0", "agon-s1")
@@ -65,6 +67,18 @@ def test_a_matrix_whose_process_is_killed_lets_its_cells_save_and_end(starter, o
     _require_whole(starter, out, undisturbed)
 
 
+_rng = random.Random(SEED)
+
+
+@pytest.mark.parametrize("number", [1 + _rng.randrange(150) for _ in range(2)])
+def test_a_cell_that_is_killed_at_any_file_is_named_and_goes_on(starter, out, undisturbed, number):
+    any_file = {"event": "any", "path": "cells/agon-s1/", "number": number}
+    ended = _start(starter, out, cell={"at": any_file, "do": "kill"}).wait()
+    assert ended.code == 1, ended.told
+    assert "agon: cell agon-s1: ended by signal 9" in ended.stderr
+    _require_whole(starter, out, undisturbed)
+
+
 @pytest.mark.parametrize(
     ("event", "part"),
     [("rename", "agon-s1/checkpoints/.step-000002"), ("open", f"agon-s1/{EVALUATION}"[:-5])],
@@ -96,7 +110,7 @@ def test_a_matrix_that_is_asked_to_end_waits_for_its_cells_to_save(starter, out,
     ended = ablation.wait()
     assert ended.code == 130, ended.told
     assert "continue with --resume" in ended.reason
-    require_no_orphans(out.parent, patience_s=10)
+    require_no_orphans(out.parent)
     _require_whole(starter, out, undisturbed)
 
 
@@ -110,5 +124,52 @@ def test_a_second_interrupt_ends_a_matrix_and_its_cells_at_once(starter, out, un
     ablation.send(signal.SIGINT)
     ended = ablation.wait()
     assert ended.code == 130, ended.told
-    require_no_orphans(out.parent, patience_s=10)
+    require_no_orphans(out.parent)
     _require_whole(starter, out, undisturbed)
+
+
+INDEX, OF_BASE, OF_CELL = "matrix.json", "base/evaluations/*.json", f"cells/agon-s1/{EVALUATION}"
+RESUME, REPORT, COMPARE = (*WORDS, "--resume"), ("report", "matrix"), ("compare", "matrix", "--json")
+DAMAGED = [
+    *((RESUME, pattern, kind) for pattern, kind in ((INDEX, "cut"), (OF_BASE, "flipped"), (OF_CELL, "emptied"))),
+    *(
+        (words, pattern, kind)
+        for words in (REPORT, COMPARE)
+        for pattern in (INDEX, OF_BASE, OF_CELL)
+        for kind in ("emptied", "cut", "flipped")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "pattern", "kind"), DAMAGED, ids=lambda value: value if isinstance(value, str) else value[0]
+)
+def test_a_damaged_file_of_a_matrix_is_told_or_made_again(starter, out, undisturbed, words, pattern, kind):
+    shutil.copytree(undisturbed, out)
+    file = min(out.glob(pattern))
+    damage(file, kind, pattern)
+    ended = starter.run(*words, cwd=out.parent)
+    assert "Traceback" not in ended.told
+    if ended.code == 0:
+        assert words[0] == "ablate", "a damaged file was taken for a whole one"
+        _require_whole(starter, out, undisturbed)
+        path = file.relative_to(out)
+        assert path.name == "matrix.json" or _result(file) == _result(undisturbed / path)
+    else:
+        assert file.name in ended.reason
+
+
+def test_a_quickstart_that_is_killed_goes_on_to_the_same_bytes(starter, place):
+    words = ("train", *TINY_WORDS)
+    assert starter.run(*words, "--out", "undisturbed", cwd=place).code == 0
+    quickstart = starter.start(*words, "--out", "both", cwd=place)
+    wait_until(lambda: any(place.glob("both/*/metrics.jsonl")) or quickstart.is_over, "a run trains")
+    quickstart.send(signal.SIGKILL)
+    quickstart.wait()
+    require_no_orphans(place)
+    resumed = starter.run(*words, "--resume", "--out", "both", cwd=place)
+    assert resumed.code == 0, resumed.told
+    for run in ("grpo", "grpo-doubled-cap", "cooperative", "agon"):
+        own, other = content(place / "both" / run), content(place / "undisturbed" / run)
+        assert own == other, [name for name in other if own.get(name) != other[name]]
+    assert not leftovers(place / "both")

@@ -66,6 +66,24 @@ def test_a_training_on_a_full_disk_says_so_and_goes_on_once_there_is_room(disk, 
     disk.clear()
 
 
+def test_a_checkpoint_for_which_there_is_no_room_is_not_begun(disk, whole, tmp_path):
+    out, seen, reached = disk.inside / "run", disk.outside / "run", tmp_path / "reached"
+    fault = {"at": {"call": "agon.train.loop:save_state", "number": 2}, "do": "pause", "reached": str(reached)}
+    words = ("train", "quickstart-agon", "--out", out, *TINY_WORDS)
+    training = disk.starter.start(*words, cwd=disk.inside, faults=[fault])
+    wait_until(lambda: reached.exists() or training.is_over, "it is to save")
+    disk.fill()
+    (tmp_path / "reached.go").touch()
+    ended = training.wait()
+    assert ended.code == 1, ended.told
+    assert "the checkpoint was not begun" in ended.reason
+    assert not leftovers(seen)
+    disk.free()
+    _resumed(disk.starter, out, seen)
+    require_same(seen, whole)
+    disk.clear()
+
+
 def test_a_start_on_a_disk_without_room_is_refused_before_anything_is_written(disk):
     disk.fill()
     ended = disk.starter.run("train", "quickstart-agon", "--out", disk.inside / "run", *TINY_WORDS, cwd=disk.inside)

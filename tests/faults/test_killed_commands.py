@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 
 import pytest
-from harness.folders import leftovers
+from harness.folders import SEED, leftovers
 
+_rng = random.Random(SEED)
+WHILE_SAMPLING = [1 + _rng.randrange(60) for _ in range(3)]
+CPU_SECONDS = [round(_rng.uniform(0.01, 0.6), 3) for _ in range(3)]
 EVAL = ("eval", "--direction", "a-b", "--label", "again")
 
 
@@ -69,9 +73,10 @@ def test_an_evaluation_killed_as_it_replaces_another_never_mixes_the_two(starter
     assert starter.run("report", run, cwd=run.parent).code == 0
 
 
-def test_an_evaluation_killed_while_it_samples_leaves_the_folder_as_it_was(starter, run):
+@pytest.mark.parametrize("number", WHILE_SAMPLING)
+def test_an_evaluation_killed_while_it_samples_leaves_the_folder_as_it_was(starter, run, number):
     before = _files(run)
-    fault = {"at": {"call": "agon.rollout.batching:advance", "number": 30}, "do": "kill"}
+    fault = {"at": {"call": "agon.rollout.batching:advance", "number": number}, "do": "kill"}
     assert _run(starter, run, EVAL, faults=[fault]).code == -9
     assert _files(run) == before
 
@@ -84,6 +89,14 @@ def test_a_report_killed_as_it_writes_leaves_the_one_before_or_the_new_one(start
     assert killed.code in (-9, 0)
     assert (run / "report.html").read_bytes() == page
     assert _run(starter, run, ("report",)).code == 0
+    assert (run / "report.html").read_bytes() == page
+
+
+@pytest.mark.parametrize("cpu_s", CPU_SECONDS)
+def test_a_report_killed_at_any_time_leaves_the_one_before(starter, run, cpu_s):
+    page = (run / "report.html").read_bytes()
+    killed = _run(starter, run, ("report",), faults=[{"at": {"cpu_s": cpu_s}, "do": "kill"}])
+    assert killed.code in (-9, 0)
     assert (run / "report.html").read_bytes() == page
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 
 import pytest
-from harness.folders import TINY_WORDS, leftovers, require_same
+from harness.folders import SEED, TINY_WORDS, leftovers, require_same
 from harness.processes import wait_until
 
-SEED = int(os.environ.get("AGON_FAULT_SEED", "7"))
 _rng = random.Random(SEED)
 # Where among the moments of its kind a kill falls: the moments themselves are known once a run has been watched.
 AT_A_FILE = [_rng.random() for _ in range(8)]

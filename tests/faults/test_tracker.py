@@ -66,11 +66,12 @@ def _require_same(run, whole):
 
 @pytest.mark.parametrize("how", SAID)
 def test_a_run_is_the_same_whatever_its_tracker_does(tracked, whole, place, how):
-    ended, arrived = tracked("wandb" if how != "slow" else "trackio", how)
+    backend = "wandb" if how != "slow" else "trackio"
+    ended, arrived = tracked(backend, how)
     assert ended.code == 0, ended.told
     assert "Traceback" not in ended.told
     assert SAID[how] in ended.stderr.replace("\n", " ")
-    assert ("warning: " in ended.stderr) == bool(SAID[how])
+    assert (f"warning: {backend} " in ended.stderr) == bool(SAID[how])
     assert arrived == ARRIVED.get(how, [])
     _require_same(place / "run", whole)
 

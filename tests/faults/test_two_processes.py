@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from harness.folders import TINY_WORDS, require_same
+from harness.folders import TINY_WORDS, damage, require_same
 from harness.processes import wait_until
 
 START = ("train", "quickstart-agon", *TINY_WORDS, "--out")
@@ -59,6 +59,18 @@ def test_the_lock_of_a_killed_process_is_free(starter, held, whole, place):
     held.wait()
     owner = json.loads((place / "run" / "run.lock").read_text())
     assert owner["pid"] == held.pid
+    assert starter.run("train", "--resume", "--out", place / "run", cwd=place).code == 0
+    require_same(place / "run", whole)
+
+
+@pytest.mark.parametrize("kind", ["emptied", "cut", "flipped"])
+def test_a_damaged_lock_still_holds_and_is_free_when_its_process_is_gone(starter, held, whole, place, kind):
+    damage(place / "run" / "run.lock", kind, "run.lock")
+    refused = starter.run("train", "--resume", "--out", place / "run", cwd=place)
+    assert refused.code == 1
+    assert "in use by process" in refused.reason
+    held.send(9)
+    held.wait()
     assert starter.run("train", "--resume", "--out", place / "run", cwd=place).code == 0
     require_same(place / "run", whole)
 

@@ -19,8 +19,8 @@ def _pairs(place, count):
     (place / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def _workers(place, command):
-    return [pid for pid, line in processes_in(place).items() if pid != command.pid and "agon.verifiers.worker" in line]
+def _workers(place, command, module="agon.verifiers.worker"):
+    return [pid for pid, line in processes_in(place).items() if pid != command.pid and module in line]
 
 
 def test_killed_checkers_are_replaced_and_no_verdict_changes(starter, place):
@@ -38,6 +38,34 @@ def test_killed_checkers_are_replaced_and_no_verdict_changes(starter, place):
     assert len(killed) >= 2, "checkers were killed"
     assert ended.code == 0, ended.told
     assert json.loads(ended.stdout)["agree"] == 400, ended.told
+
+
+def test_killed_judges_of_programs_are_replaced_and_no_verdict_changes(starter, place):
+    rows = [
+        {
+            "id": str(number),
+            "prompt": "Add to a number.",
+            "test_list": [f"assert add(2) == {number + 2}"],
+            "code": f"def add(n):\n    return n + {number + number % 2}\n",
+        }
+        for number in range(60)
+    ]
+    (place / "task.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("verify", "code", "--task", "task.jsonl", "--solutions", "code", "--json")
+    undisturbed = starter.run(*words, cwd=place)
+    outcomes = json.loads(undisturbed.stdout)["outcomes"]
+    if "error" in outcomes:
+        pytest.skip("no sandbox for programs here: agon doctor says why")
+    assert outcomes == {"correct": 30, "wrong": 30}, undisturbed.told
+    checking = starter.start(*words, cwd=place)
+    wait_until(lambda: _workers(place, checking, "agon.verifiers.code_worker") or checking.is_over, "programs are run")
+    killed = _workers(place, checking, "agon.verifiers.code_worker")
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    ended = checking.wait()
+    assert killed, "judges were killed"
+    assert ended.code == undisturbed.code, ended.told
+    assert json.loads(ended.stdout)["outcomes"] == outcomes
 
 
 def test_checkers_whose_command_is_killed_end_too(starter, place):

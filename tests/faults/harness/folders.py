@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import random
 from pathlib import Path
 
-# A step of this takes some hundredths of a second; three checkpoints, the first of them pruned.
+SEED = int(os.environ.get("AGON_FAULT_SEED", "7"))
+# A step of this takes some hundredths of a second; three checkpoints, the first of them pruned; an alarm in the first steps.
 TINY = {
     "adapter.rank": 2,
     "task.max_train": 40,
@@ -17,6 +20,11 @@ TINY = {
     "train.save_matches_every": 2,
     "evaluation.max_test": 4,
     "evaluation.max_dev": 2,
+    "alarms.steps": 1,
+    "alarms.truncated_share": 0.01,
+    "alarms.low_memory": "off",
+    "alarms.dead_group_steps": 1,
+    "alarms.dead_group_share": 0.01,
 }
 TINY_WORDS = [word for name, value in TINY.items() for word in ("--set", f"{name}={value}")]
 MATRIX = """
@@ -67,6 +75,16 @@ def require_same(run: Path, whole: Path) -> None:
     assert own.keys() == other.keys(), f"other files: {sorted(own.keys() ^ other.keys())}"
     differing = [name for name in own if own[name] != other[name]]
     assert not differing, f"other bytes than undisturbed: {differing}"
+
+
+def damage(path: Path, kind: str, name: str) -> None:
+    """Empty a file, cut it, or flip one bit of it. `name` and the seed say where."""
+    data, rng = bytearray(path.read_bytes()), random.Random(f"{SEED} {kind} {name}")
+    if kind == "flipped":
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    else:
+        del data[0 if kind == "emptied" else rng.randrange(1, len(data)) :]
+    path.write_bytes(data)
 
 
 def leftovers(folder: Path) -> list[str]:

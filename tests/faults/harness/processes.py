@@ -16,7 +16,7 @@ from typing import Any
 
 HARNESS = Path(__file__).parent
 HOOK = HARNESS / "hook"
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 _POLL_S = 0.01
 Fault = dict[str, Any]
 
@@ -230,7 +230,7 @@ def processes_in(folder: Path) -> dict[int, str]:
     return found
 
 
-def require_no_orphans(folder: Path, patience_s: float = 30.0) -> None:
+def require_no_orphans(folder: Path, patience_s: float = 120.0) -> None:
     """Check that whatever was started in a folder ends by itself."""
     deadline = time.monotonic() + patience_s
     while left := processes_in(folder):

@@ -1,17 +1,24 @@
 """A process that has loaded all of agon and forks one that runs a command for each line of JSON it reads.
 
 Loading torch takes seconds, of which a hundred commands would make the better part of an hour. What runs a command is a process like any
-other: in a session of its own, with its own working folder, environment, pipes and faults, ended by Python's own end.
+other: in a session of its own, with its own working folder, environment, pipes and faults. At its end it waits for threads and calls what was
+left to be called, as Python does; only the taking down of all modules is left out, which takes longer than most commands.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import selectors
 import signal
 import sys
+import threading
 import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +27,8 @@ LOADED = (
     *("agon.cli.main", "agon.train.run", "agon.evaluation.request", "agon.ablation.worker", "agon.ablation.run"),
     *("agon.comparison.report", "agon.serve.run", "agon.serve.solve", "agon.serve.app", "agon.serve.server"),
     *("agon.cli.table", "agon.cli.watch", "agon.cli.comparison", "agon.cli.matrix_table", "agon.export.run"),
-    *("agon.audit.stored", "agon.audit.differences", "agon.verifiers.math", "torch.optim"),
+    *("agon.audit.stored", "agon.audit.differences", "agon.verifiers.math", "torch.optim", "agon.cli.progress"),
+    *("transformers.models.llama.modeling_llama", "peft.utils.transformers_weight_conversion"),
 )
 
 
@@ -30,6 +38,9 @@ def main() -> None:
         import_module(name)
     import_module("agon.tasks.countdown").countdown_splits()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # What is collected is copied: a child would copy all of torch.
+    gc.collect()
+    gc.freeze()
     print("ready", flush=True)
     for line in sys.stdin:
         request = json.loads(line)
@@ -85,7 +96,25 @@ def become(request: dict[str, Any], out: int, err: int) -> None:
     from agon.cli.main import main as agon
 
     sitecustomize.install(request["faults"])
-    sys.exit(agon())
+    _end(agon)
+
+
+def _end(command: Callable[[], int]) -> None:
+    code: object = 1
+    try:
+        code = command()
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:
+        traceback.print_exc()
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    if isinstance(code, str):
+        os.write(2, f"{code}\n".encode())
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 def _pump(selector: selectors.BaseSelector, wait_s: float) -> bool:
