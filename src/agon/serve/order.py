@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from agon.match.asking import Sampling
@@ -19,6 +20,8 @@ from agon.serve.schema import Body, ChatBody, CompletionBody
 
 # What is longer is rendered and tokenised in a thread, so that the event loop stays free for others. Units: characters.
 _INLINE_SIZE = 4_000
+# Two at once: a tokenizer takes some eighty times the room of its text, and a core.
+_READERS = ThreadPoolExecutor(max_workers=2, thread_name_prefix="agon-read")
 # A client that counts in floating point, as browsers do, gives such a seed back as it got it.
 _LARGEST_DRAWN_SEED = 2**31
 
@@ -152,4 +155,4 @@ def _sampling(body: Body, default: Sampling, *, lineup: Lineup, cap: int | None)
 
 
 async def _off_loop(make: Callable[[], Order], *, size: int) -> Order:
-    return make() if size <= _INLINE_SIZE else await asyncio.to_thread(make)
+    return make() if size <= _INLINE_SIZE else await asyncio.get_running_loop().run_in_executor(_READERS, make)

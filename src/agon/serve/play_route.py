@@ -112,17 +112,18 @@ class PlayRoute:
         service = self._service
         service.require_alive()
         tree = await read_json(scope, receive, max_bytes=service.limits.max_body_bytes)
-        order = await self._wire.order(tree, service)
-        _require_streamable(scope, order)
-        entry.model = order.model
-        telling, tally = self._wire.telling(order, service), Tally(order)
-        try:
-            async with self._connected(receive, stream):
+        # A long text may wait for others to be read, and nobody reads one whose client has left.
+        async with self._connected(receive, stream):
+            order = await self._wire.order(tree, service)
+            _require_streamable(scope, order)
+            entry.model = order.model
+            telling, tally = self._wire.telling(order, service), Tally(order)
+            try:
                 await self._play_in_turn(
                     order, entry, tally, telling=telling, stream=stream if order.job.wants_text else None
                 )
-        finally:
-            entry.num_prompt_tokens, entry.num_completion_tokens = tally.num_tokens
+            finally:
+                entry.num_prompt_tokens, entry.num_completion_tokens = tally.num_tokens
         return None if order.job.wants_text else telling.answer(tally)
 
     async def _play_in_turn(

@@ -163,6 +163,49 @@ def test_a_long_prompt_is_written_off_the_loop_and_a_short_one_on_it(make_servic
     assert threads == [True, False]
 
 
+class _Slow:
+    """Prompts that take their time; `most` is how many were written at once."""
+
+    def __init__(self, prompts):
+        self.prompts, self.lock = prompts, threading.Lock()
+        self.num_now = self.most = self.num_read = 0
+        self.may_go_on = threading.Event()
+
+    def draft(self, problem):
+        with self.lock:
+            self.num_now += 1
+            self.num_read += 1
+            self.most = max(self.most, self.num_now)
+        self.may_go_on.wait(10)
+        with self.lock:
+            self.num_now -= 1
+        return self.prompts.draft(problem)
+
+    def challenge(self, problem, summaries):
+        return self.prompts.challenge(problem, summaries)
+
+
+def test_of_many_long_texts_two_are_read_at_once_and_those_of_clients_that_left_not_at_all(make_service, client_of):
+    slow = _Slow(make_service().offer.prompts)
+    service = make_service(offer={"prompts": slow})
+    client = client_of(service)
+
+    async def main():
+        async def leaves():
+            await asyncio.sleep(0.05)
+
+        stays = [asyncio.create_task(client.chat("long " * 1000)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        left = await asyncio.gather(*(client.chat("long " * 1000, leaves=leaves) for _ in range(6)))
+        assert (await client.get("/health")).status == 200
+        assert not any(told.status for told in left)
+        slow.may_go_on.set()
+        return [(await task).status for task in stays]
+
+    assert asyncio.run(main()) == [200, 200]
+    assert (slow.most, slow.num_read) == (2, 2)
+
+
 def test_the_jobs_prompts_are_written_once(make_service):
     service = make_service()
     job = order_of(service, "1+1").job
