@@ -139,9 +139,9 @@ def follow(world, agon, serving, small, tmp_path, monkeypatch):
                     content = content.replace(f'"{there}"', f'"{here}"')
                 Path(step.name).write_text(content, encoding="utf-8")
                 continue
-            is_slow = SLOW.fullmatch(step.plain) and not with_slow
             reads = set(pages.inputs(step.options)) if step.words[0] == "agon" else set()
-            if any(re.fullmatch(one, step.plain) for one in NOT_RUN) or is_slow or reads & left_out:
+            is_slow = SLOW.fullmatch(step.plain) or reads & left_out
+            if any(re.fullmatch(one, step.plain) for one in NOT_RUN) or (is_slow and not with_slow):
                 left_out |= {step.out} - {*pages.RUNS, None}
                 continue
             assert run(step) == 0, f"{step}: {step.text}"
