@@ -78,7 +78,19 @@ def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
         print_json({"cells": cells_json(plan, states)})
     else:
         print_plan(plan, states)
+        print(_disk_line(plan, out))
     return 0
+
+
+def _disk_line(plan: Plan, out: Path) -> str:
+    """Say what all cells write together, and what there is."""
+    from agon.runs.space import free_disk_bytes, readable_size
+
+    total = sum(plan.budgets[cell.arms[0]].disk.total for cell in plan.cells)
+    return (
+        f"disk, estimated: {readable_size(total)} at most for {len(plan.cells)} trainings, without evaluations "
+        f"({readable_size(free_disk_bytes(out))} free)"
+    )
 
 
 def _run(plan: Plan, out: Path, options: Namespace) -> int:
@@ -92,6 +104,7 @@ def _run(plan: Plan, out: Path, options: Namespace) -> int:
 
     if not options.json:
         print_plan(plan, None)
+        print(_disk_line(plan, out))
     with MatrixProgress() as progress:
         try:
             failures = run_matrix(

@@ -55,9 +55,13 @@ def engine_name(settings: RolloutSettings, base: Base) -> Literal["torch", "vllm
     if settings.engine == "vllm" and not is_on_cuda:
         raise ConfigError(f'rollout.engine is "vllm", but the base is on {base.device.type}: vLLM needs a CUDA device')
     if settings.engine == "auto":
-        is_fit = is_available() and is_on_cuda and base.num_parameters >= _TINY_PARAMETERS
-        return "vllm" if is_fit else "torch"
+        return "vllm" if is_vllm_fit(base.device.type, base.num_parameters) else "torch"
     return settings.engine
+
+
+def is_vllm_fit(device: str, num_parameters: int) -> bool:
+    """Tell whether `auto` takes vLLM for a base of so many parameters on a device of this type."""
+    return is_available() and device == "cuda" and num_parameters >= _TINY_PARAMETERS
 
 
 def start_host(settings: Settings, base: Base, *, is_serving: bool = False) -> Host | None:

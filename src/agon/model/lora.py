@@ -21,6 +21,11 @@ from torch.nn import functional as F
 
 from agon.errors import ModelError
 
+# Above this a merged copy of the adapted weights costs more memory than it saves time.
+_MERGE_LIMIT_BYTES = 2 << 30
+CACHE_LIMIT_BYTES = 256 << 20
+"""Up to this merged copies of both adapters are kept from one switch to the next."""
+
 
 class TracedLinear(nn.Module):
     """y = x·W0ᵀ + s·(x·Aᵀ)·Bᵀ in the base's number format, by plain operations; `hold` says of which adapter."""
@@ -93,6 +98,13 @@ def find_sites(model: nn.Module) -> list[Site]:
     if not sites:
         raise ModelError("adapter.targets matches no layer of the base: name its linear layers, or use all-linear")
     return sites
+
+
+def merged_bytes(num_bytes: int, *, is_float32: bool) -> int:
+    """Return what merged copies of adapted weights of `num_bytes` take at most: of both adapters where they are kept, of one, or none."""
+    if not is_float32 or num_bytes > _MERGE_LIMIT_BYTES:
+        return 0
+    return 2 * num_bytes if 2 * num_bytes <= CACHE_LIMIT_BYTES else num_bytes
 
 
 @torch.no_grad()

@@ -26,8 +26,10 @@ from agon.model import storage
 from agon.model.base import Base, base_parameters, tensor_bytes
 from agon.model.init import InitReport, initialise_pair
 from agon.model.lora import (
+    CACHE_LIMIT_BYTES,
     Site,
     find_sites,
+    merged_bytes,
     merged_weights,
     mount_bare,
     mount_merged,
@@ -39,9 +41,6 @@ from agon.model.lora import (
 )
 from agon.records import ADAPTERS
 
-# Above this a merged copy of the adapted weights costs more memory than it saves time.
-_MERGE_LIMIT_BYTES = 2 << 30
-_CACHE_LIMIT_BYTES = 256 << 20
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 _Stamp = tuple[tuple[int, int], ...]
@@ -66,8 +65,8 @@ class AdapterPair:
         self._lock = threading.RLock()
         self._base_tensors = [parameter for _, parameter in base_parameters(base.model)]
         num_bytes = sum(site.weight.numel() * site.weight.element_size() for site in self._sites)
-        self._is_merging = base.dtype == torch.float32 and num_bytes <= _MERGE_LIMIT_BYTES
-        self._is_caching = 2 * num_bytes <= _CACHE_LIMIT_BYTES
+        self._is_merging = merged_bytes(num_bytes, is_float32=base.dtype == torch.float32) > 0
+        self._is_caching = 2 * num_bytes <= CACHE_LIMIT_BYTES
         self._set_trainable(None)
         self._base_stamp = _stamp(self._base_tensors)
 

@@ -1,4 +1,4 @@
-"""What a run will cost, worked out before it starts: rollouts, tokens at most, memory."""
+"""What a run will cost, worked out before it starts: rollouts, tokens at most, memory, disk."""
 
 from __future__ import annotations
 
@@ -7,18 +7,24 @@ from dataclasses import dataclass
 import torch
 from transformers import AutoModelForCausalLM
 
+from agon.audit.findings import readable
 from agon.config import Settings
+from agon.errors import ModelError
+from agon.match.engines import is_vllm_fit
 from agon.methods.registry import method_named
 from agon.methods.settle import settled
 from agon.model.base import load_config
 from agon.model.locate import find_model_folder
+from agon.runs.space import readable_size
+from agon.train.footprint import BaseShape, Disk, Memory, estimate_disk, estimate_memory, shape_of
 
 _BYTES = {"float32": 4, "bfloat16": 2}
+_DEVICES = {"cpu": "machine", "cuda": "GPU"}
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Counts of a whole run. Units: tokens are generated ones and upper limits; memory in bytes, an estimate.
+    """Counts of a whole run. Units: tokens are generated ones and upper limits; memory and disk in bytes, estimates.
 
     A method that resamples takes more than `rollouts_per_step`, and fewer steps; `rollouts` holds for it as well.
     """
@@ -30,62 +36,44 @@ class Budget:
     tokens_at_most: int
     base_parameters: int
     adapter_parameters: int
-    base_bytes: int
-    adapter_bytes: int
-    activation_bytes: int
-    cache_bytes: int
+    device: str
+    engine: str
+    memory: Memory
+    disk: Disk
     resamples: bool = False
-
-    @property
-    def memory_bytes(self) -> int:
-        """Everything that is held at once: base, adapters with their optimisers, and the larger of the two phases."""
-        return self.base_bytes + self.adapter_bytes + max(self.activation_bytes, self.cache_bytes)
 
 
 def plan_budget(settings: Settings) -> Budget:
     """Work out a run's budget from its settings and the base's configuration; no weights are loaded.
 
-    Memory: base weights (twice where a merged copy is sampled from), both adapters in float32 with gradient and two moments,
-    and the larger of the key-value cache of `rollout.max_rows` full rows and the activations of one packed micro-batch (16 hidden
-    vectors a layer and token, or one with gradient checkpointing).
-
     Raises:
         ConfigError: the recipe contradicts its method.
-        ModelError: the base cannot be found.
+        ModelError: the base cannot be found, or its configuration cannot be used.
     """
     settings = settled(settings)
     own, rollout = settings.train, settings.rollout
     method = method_named(own.method)
     lineup = method.lineup(0)
     per_problem = method.matches_per_problem(own.group_size) * lineup.num_rollouts
+    rollouts = per_problem * own.problems_per_step * own.steps
     per_match = rollout.max_draft_tokens * len(lineup.drafters) + rollout.max_challenge_tokens * lineup.has_challenge
     tokens = method.matches_per_problem(own.group_size) * per_match * own.problems_per_step * own.steps
-    folder = find_model_folder(settings.model.base, settings.model.revision)
-    config = load_config(folder, settings.model).get_text_config()
-    width = _BYTES.get(settings.model.dtype, 2 if torch.cuda.is_available() else 4)
-    with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(config, trust_remote_code=settings.model.trust_remote_code)
-    adapter = _adapter_parameters(model, settings)
-    base = sum(parameter.numel() for parameter in model.parameters())
-    layers, hidden = config.num_hidden_layers, config.hidden_size
-    head = getattr(config, "head_dim", None) or hidden // config.num_attention_heads
-    row = settings.task.max_prompt_tokens + max(
-        rollout.max_draft_tokens, rollout.max_summary_tokens + rollout.max_challenge_tokens
-    )
-    vectors = 1 if own.gradient_checkpointing is True else 16
+    shape = _shape(settings)
+    device, engine = _device(settings), _engine(settings, shape)
+    width = _BYTES.get(settings.model.dtype, 2 if device == "cuda" else 4)
     return Budget(
         method=own.method,
         rollouts_per_problem=per_problem,
         rollouts_per_step=per_problem * own.problems_per_step,
-        rollouts=per_problem * own.problems_per_step * own.steps,
+        rollouts=rollouts,
         tokens_at_most=tokens,
-        base_parameters=base,
-        adapter_parameters=adapter,
-        base_bytes=base * width * (2 if width == 4 else 1),
-        adapter_bytes=2 * adapter * 4 * 4,
-        activation_bytes=(own.tokens_per_microbatch or 8192) * hidden * layers * vectors * width,
+        base_parameters=shape.num_parameters,
+        adapter_parameters=shape.num_adapter,
+        device=device,
+        engine=engine,
+        memory=estimate_memory(shape, settings, device=device, width=width, engine=engine),
+        disk=estimate_disk(shape, settings, rollouts=rollouts, tokens=tokens),
         resamples=method.resamples,
-        cache_bytes=rollout.max_rows * row * layers * 2 * config.num_key_value_heads * head * width,
     )
 
 
@@ -97,23 +85,51 @@ def describe_budget(budget: Budget) -> str:
         f"# budget of {budget.method}: {budget.rollouts_per_problem} rollouts a problem, {least}{budget.rollouts_per_step} a step, "
         f"{budget.rollouts:,} in all; at most {budget.tokens_at_most:,} generated tokens\n"
         f"# base {budget.base_parameters:,} parameters; each adapter {budget.adapter_parameters:,} ({share:.2%} of the base)\n"
-        f"# memory, estimated: base {_gib(budget.base_bytes)}, adapters with optimisers {_gib(budget.adapter_bytes)}, "
-        f"sampling cache up to {_gib(budget.cache_bytes)}, one micro-batch {_gib(budget.activation_bytes)}; "
-        f"together about {_gib(budget.memory_bytes)}\n"
+        f"# memory of the {_DEVICES[budget.device]}, estimated: {_parts(budget)}; {readable(budget.memory.peak)} at the peak"
+        f"{_host(budget)}\n"
+        f"# disk, estimated: checkpoints {readable_size(budget.disk.checkpoints)}, matches up to {readable_size(budget.disk.matches)}, "
+        f"metrics {readable_size(budget.disk.lines)}; without evaluations\n"
     )
 
 
-def _adapter_parameters(model: torch.nn.Module, settings: Settings) -> int:
-    targets = settings.adapter.targets
-    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # type: ignore[operator]
-    return sum(
-        settings.adapter.rank * (module.in_features + module.out_features)
-        for name, module in model.named_modules()
-        if isinstance(module, torch.nn.Linear)
-        and module is not head
-        and (targets == "all-linear" or name.rpartition(".")[2] in targets)
-    )
+def _parts(budget: Budget) -> str:
+    memory = budget.memory
+    parts = {
+        "base": memory.base,
+        "copies of adapted weights": memory.engine,
+        "adapters with optimisers": memory.adapters,
+        "sampling cache up to": memory.cache,
+        "one micro-batch": memory.microbatch,
+    }
+    return ", ".join(f"{what} {readable(count)}" for what, count in parts.items() if count)
 
 
-def _gib(count: int) -> str:
-    return f"{count / 2**30:.2f} GiB" if count >= 2**27 else f"{count / 2**20:.1f} MiB"
+def _host(budget: Budget) -> str:
+    if budget.device == "cpu":
+        return f" and {readable(budget.memory.host)} for the process itself"
+    return f"; main memory {readable(budget.memory.host)}"
+
+
+def _shape(settings: Settings) -> BaseShape:
+    folder = find_model_folder(settings.model.base, settings.model.revision)
+    config = load_config(folder, settings.model).get_text_config()
+    try:
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(config, trust_remote_code=settings.model.trust_remote_code)
+        return shape_of(model, config, settings)
+    except (
+        Exception
+    ) as error:  # whatever a library, or a model's own code, makes of a configuration that may say anything
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
+        raise ModelError(f"{settings.model.base}: its config.json cannot be used ({reason})") from None
+
+
+def _device(settings: Settings) -> str:
+    return "cuda" if settings.model.device in ("auto", "cuda") and torch.cuda.is_available() else "cpu"
+
+
+def _engine(settings: Settings, shape: BaseShape) -> str:
+    asked = settings.rollout.engine
+    if asked != "auto":
+        return asked
+    return "vllm" if is_vllm_fit(_device(settings), shape.num_parameters) else "torch"

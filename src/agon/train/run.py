@@ -23,17 +23,19 @@ from agon.runs.folder import RunFolder
 from agon.runs.lines import ALARMS_FILE, METRICS_FILE, read_lines, require_recorded
 from agon.runs.manifest import changes_since, read_config, read_manifest
 from agon.runs.parent import require_empty
-from agon.runs.space import require_free_bytes, require_writable
+from agon.runs.space import require_writable
 from agon.tasks.account import data_hash, describe_task, require_training_problems, summary_lines
 from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
 from agon.train.bell import Bell, halted
+from agon.train.budget import plan_budget
 from agon.train.drift import DriftWatch
 from agon.train.interrupt import StopRequest
 from agon.train.loop import Trained, pair_of, train
 from agon.train.memory_watch import MemoryWatch
 from agon.train.parity import Parity, check_start
-from agon.train.state import START, Progress, checkpoint_bytes, restore_state
+from agon.train.room import check_room
+from agon.train.state import START, Progress, restore_state
 from agon.train.tracking import open_tracker, require_tracker
 
 # Settings that may differ between a run and its continuation: they do not change what a step computes.
@@ -70,9 +72,8 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
     require_empty(out)
     require_writable(out)
     with ExitStack() as stack:
+        check_room(plan_budget(settings), out, say=watcher.say)
         ready = _open(settings, watcher, stack)
-        num_bytes = checkpoint_bytes(pair_of(ready.session), num_frozen=_count_frozen(settings))
-        require_free_bytes(out, num_bytes * (settings.train.keep_checkpoints + 1))
         tree = settings.model_dump(mode="json")
         data = describe_task(ready.task)
         machine = machine_of(pair_of(ready.session).base.device)
@@ -153,12 +154,6 @@ def _open(settings: Settings, watcher: Watcher, stack: ExitStack, *, checkpoint:
     parity = _parity(settings, session, learner, task=task, watcher=watcher)
     hashes = {"base": pair.base.identity.sha256, "data": data_hash(loaded), "readable": data_hash(readable)}
     return _Ready(task, session, learner, parity, hashes)
-
-
-def _count_frozen(settings: Settings) -> int:
-    """Count the frozen copies that a method will ever make."""
-    method = method_named(settings.train.method)
-    return len({frozen.name for step in range(settings.train.steps) for frozen in method.snapshots(step)})
 
 
 def _doubts(settings: Settings) -> list[str]:
