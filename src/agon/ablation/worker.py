@@ -1,13 +1,12 @@
-"""What the process of one cell does: train what is left of it, then measure what is missing."""
+"""What the process of one cell does first: train what is left of it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from agon.ablation.cells import is_finished
-from agon.ablation.measure import Say, measure_run
+from agon.ablation.measure import Say
 from agon.config import Settings
 from agon.errors import RunError
 from agon.runs.lock import LOCK_FILE, RunLock
@@ -19,21 +18,19 @@ _PATIENCE_S = 600.0
 _POLL_S = 0.2
 
 
-def work_on_cell(settings: Settings, run: Path, labels: Sequence[str], *, say: Say) -> bool:
-    """Train a cell to its end, or on to it, and make its evaluations. Return whether it was asked to stop before.
+def train_cell(settings: Settings, run: Path, *, say: Say) -> bool:
+    """Train a cell to its end, or on to it, unless it is finished. Return whether it was asked to stop before.
 
     Raises:
-        AgonError: the training or an evaluation failed.
+        AgonError: the training failed.
     """
     wait_until_free(run, say=say)
-    if not is_finished(run, settings):
-        watcher = Watcher(say=say, on_step=lambda step, row: None)
-        begun = folder_kind(run) == "run"
-        trained = resume_training(run, settings, watcher) if begun else run_training(settings, run, watcher)
-        if trained.was_stopped:
-            return True
-    measure_run(run, labels, asked=settings, say=say)
-    return False
+    if is_finished(run, settings):
+        return False
+    watcher = Watcher(say=say, on_step=lambda step, row: None)
+    begun = folder_kind(run) == "run"
+    trained = resume_training(run, settings, watcher) if begun else run_training(settings, run, watcher)
+    return trained.was_stopped
 
 
 def wait_until_free(run: Path, *, say: Say, patience_s: float = _PATIENCE_S) -> None:

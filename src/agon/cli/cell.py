@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -23,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _work(options: Namespace) -> int:
-    from agon.ablation.measure import measure_base
-    from agon.ablation.worker import wait_until_free, work_on_cell
+    from agon.ablation.measure import measure_base, measure_run
+    from agon.ablation.worker import train_cell, wait_until_free
     from agon.recipe import load_recipe
 
     settings, folder = load_recipe(Path(options.recipe)), Path(options.folder)
@@ -33,8 +34,21 @@ def _work(options: Namespace) -> int:
         wait_until_free(folder, say=say)
         measure_base(folder, settings, options.labels, say=say)
         return 0
-    was_stopped = work_on_cell(settings, folder, options.labels, say=say)
-    return EXIT_INTERRUPTED if was_stopped else 0
+    if train_cell(settings, folder, say=say):
+        return EXIT_INTERRUPTED
+    _renew_process()
+    measure_run(folder, options.labels, asked=settings, say=say)
+    return 0
+
+
+def _renew_process() -> None:
+    """Begin this process anew where it has run vLLM, which a process can do once: the cell is trained, and what is left is to measure it."""
+    from agon.rollout.vllm_server import was_started
+
+    if was_started():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, sys.orig_argv)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,10 @@ _ENVIRONMENT = {
 }
 
 
+# Models that this process has started vLLM with. Its pool of CUDA graphs is the process's, and does not outlive the first engine.
+_started: list[str] = []
+
+
 class Piece(NamedTuple):
     """New tokens of a request; `stop_reason` is set with the last of them. Units: nats."""
 
@@ -49,6 +53,11 @@ class Piece(NamedTuple):
 def is_available() -> bool:
     """Tell whether vLLM can be imported."""
     return importlib.util.find_spec("vllm") is not None
+
+
+def was_started() -> bool:
+    """Tell whether this process has started vLLM, which a process can do once."""
+    return bool(_started)
 
 
 class VllmServer:
@@ -222,11 +231,17 @@ def start_server(options: ServerOptions, *, dtype: torch.dtype, stop_ids: Iterab
             _vllm("engine.arg_utils").EngineArgs(**arguments)
         )
     except (ValueError, RuntimeError, NotImplementedError, ImportError) as error:
+        if _started:
+            raise EngineError(
+                f"vLLM does not start with {options.folder.name}: this process has run it before, with {_started[-1]}, and a process "
+                "can do so once: begin a new one"
+            ) from error
         reason = str(error).strip().splitlines() or [type(error).__name__]
         raise EngineError(
             f'vLLM does not start with {options.folder.name} ({reason[0][:200]}): set rollout.engine = "torch", or change '
             "what it names"
         ) from error
+    _started.append(options.folder.name)
     return VllmServer(engine, options, stop_ids)
 
 
