@@ -216,7 +216,7 @@ def _no_room(num_tokens: int, num_samples: int, halving: Halving | None) -> str:
         )
     return (
         f"out of memory while learning: {what}: lower train.tokens_per_microbatch or rollout.engine_memory_share, or set "
-        "train.gradient_checkpointing=true"
+        "train.gradient_checkpointing=true; --resume takes either"
     )
 
 

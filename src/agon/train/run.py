@@ -49,6 +49,16 @@ _FREE_TO_CHANGE = frozenset(
         "tracking.project",
     }
 )
+# Those that a run may need to be given anew when it was out of memory: they move the rounding of a step, and nothing else of it.
+_OF_MEMORY = frozenset(
+    {
+        "rollout.max_rows",
+        "rollout.engine_memory_share",
+        "train.tokens_per_microbatch",
+        "train.logprob_chunk",
+        "train.gradient_checkpointing",
+    }
+)
 _FREE_TABLES = frozenset({"alarms"})
 
 
@@ -85,14 +95,17 @@ def run_training(settings: Settings, out: Path, watcher: Watcher) -> Trained:
 def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
     """Continue the run in `out` from its last whole checkpoint, with the same prompts, samples and weights as if never stopped.
 
-    `settings` must be the run's own, but for when to save and track.
+    `settings` must be the run's own, but for when to save and track, and what is lowered for want of memory.
 
     Raises:
         ConfigError: `settings` differ from the run's.
         RunError: no run, or its base or data have changed.
     """
     settings = settled(settings)
-    _require_same(settings_from(read_config(out), source=str(out / "config.json")), settings, out)
+    saved = settings_from(read_config(out), source=str(out / "config.json"))
+    _require_same(saved, settings, out)
+    for change in changed_settings(saved, settings, of_memory=True):
+        watcher.say(f"warning: {change} changes how this run rounds: its steps may differ in their last digits")
     with ExitStack() as stack:
         run = stack.enter_context(RunFolder.open(out))
         done, notes = _last_checkpoint(out)
@@ -237,14 +250,20 @@ def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
     return newest.path, notes
 
 
-def changed_settings(saved: Settings, wanted: Settings) -> list[str]:
-    """Name every setting that a run and its continuation may not differ in, and do, with both values."""
+def changed_settings(saved: Settings, wanted: Settings, *, of_memory: bool = False) -> list[str]:
+    """Name every setting that a run and its continuation may not differ in, and do, with both values.
+
+    `of_memory` names those instead that they may differ in for want of memory, and do.
+    """
     after = wanted.model_dump()
     return [
         f"{table}.{key} ({before!r} -> {after[table][key]!r})"
         for table, inner in saved.model_dump().items()
         for key, before in inner.items()
-        if after[table][key] != before and f"{table}.{key}" not in _FREE_TO_CHANGE and table not in _FREE_TABLES
+        if after[table][key] != before
+        and (f"{table}.{key}" in _OF_MEMORY) == of_memory
+        and f"{table}.{key}" not in _FREE_TO_CHANGE
+        and table not in _FREE_TABLES
     ]
 
 
