@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
@@ -18,6 +19,10 @@ from agon.rollout.rows import Ended
 from agon.rollout.torch_parts import SamplingSource, TorchParts
 
 
+class _NoRoomError(Exception):
+    """A batch was out of the device's memory."""
+
+
 class TorchEngine:
     """Sample from a pair of adapters, or from a bare base, with transformers and torch alone.
 
@@ -27,7 +32,8 @@ class TorchEngine:
     stop tokens are. At temperature 0 the most likely token is taken and its logprob is 0. The text leaves out the stop token
     and other special tokens; without a tokenizer it is empty.
 
-    What a request gets depends on its own seed alone, and not on the rest of the batch, up to rounding in the model.
+    What a request gets depends on its own seed alone, and not on the rest of the batch, up to rounding in the model. So rows that do not
+    fit the memory are halved, once, with a warning, and what has not ended is sampled anew.
     """
 
     def __init__(self, source: SamplingSource | Base, *, max_rows: int = 256) -> None:
@@ -35,6 +41,7 @@ class TorchEngine:
             raise EngineError(f"max_rows is {max_rows}: decode at least one row")
         self._parts = TorchParts(source)
         self._max_rows = max_rows
+        self._is_halved = False
 
     @property
     def context_length(self) -> int:
@@ -45,7 +52,7 @@ class TorchEngine:
         """Sample one completion for each request, in the order of the requests.
 
         Raises:
-            EngineError: an unknown adapter, a request that does not fit the context, or too little memory for `max_rows` rows.
+            EngineError: an unknown adapter, a request that does not fit the context, or too little memory for half of `max_rows` rows.
             DivergedError: logits that are not finite.
         """
         for index, request in enumerate(requests):
@@ -53,14 +60,27 @@ class TorchEngine:
         completions: dict[int, Completion] = {}
         for adapter in dict.fromkeys(request.adapter for request in requests):
             indexes = [index for index, request in enumerate(requests) if request.adapter == adapter]
-            group = [requests[index] for index in indexes]
-            # Closed at once when `on_finish` raises, so that the model is left as it was found.
-            with self._parts.source.sampling(adapter) as model, closing(self._run(ModelCall(model), group)) as run:
-                for ended in run:
-                    index = indexes[ended.key]
-                    completions[index] = self._parts.completion(ended)
-                    if on_finish is not None:
-                        on_finish(index, completions[index])
+            while indexes:
+                group = [requests[index] for index in indexes]
+                try:
+                    # Closed at once when `on_finish` raises, so that the model is left as it was found.
+                    with (
+                        self._parts.source.sampling(adapter) as model,
+                        closing(self._run(ModelCall(model), group)) as run,
+                    ):
+                        for ended in run:
+                            index = indexes[ended.key]
+                            completions[index] = self._parts.completion(ended)
+                            if on_finish is not None:
+                                on_finish(index, completions[index])
+                except _NoRoomError:
+                    # Halved out of the handler: the failure holds on to every tensor of the batch.
+                    has_room = False
+                else:
+                    has_room = True
+                indexes = [index for index in indexes if index not in completions]
+                if not has_room:
+                    self._halve_rows([requests[index] for index in indexes])
         return [completions[index] for index in range(len(requests))]
 
     def close(self) -> None:
@@ -76,7 +96,17 @@ class TorchEngine:
                 decoder = parts.decoder(call, room=max_rows, longest_prompt=longest_prompt)
                 yield from decode(decoder, rows, requests, max_rows=max_rows)
         except torch.OutOfMemoryError:
-            raise EngineError(
-                f"out of memory while decoding {max_rows} rows with prompts of up to {longest_prompt} tokens: lower "
-                "rollout.max_rows"
-            ) from None
+            raise _NoRoomError from None
+
+    def _halve_rows(self, requests: Sequence[Request]) -> None:
+        num_rows = min(self._max_rows, len(requests))
+        longest = max(len(request.prompt_ids) for request in requests)
+        what = f"out of memory while decoding {num_rows} rows with prompts of up to {longest} tokens"
+        if self._is_halved or num_rows == 1:
+            raise EngineError(f"{what}: lower rollout.max_rows")
+        self._max_rows, self._is_halved = num_rows // 2, True
+        if self._parts.base.device.type == "cuda":
+            torch.cuda.empty_cache()
+        warnings.warn(
+            f"{what}: {self._max_rows} are decoded at once from here on; lower rollout.max_rows", stacklevel=3
+        )

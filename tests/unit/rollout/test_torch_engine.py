@@ -11,6 +11,7 @@ import torch
 from agon.errors import DivergedError, EngineError
 from agon.records import Request
 from agon.rollout.checks import check_completions
+from agon.rollout.decoding import SlotDecoder
 from agon.rollout.torch_engine import TorchEngine
 
 FAMILIES = ["llama", "qwen2", "qwen2-window", "qwen3", "qwen3.5", "gemma4"]
@@ -323,3 +324,29 @@ def test_top_p_one_and_top_p_below_one_share_a_batch(make_base, plain_logprobs):
         gains = [mine - theirs for mine, theirs in zip(completion.logprobs, plain, strict=True)]
         assert all(-1e-4 <= gain <= -torch.log(torch.tensor(0.6)).item() + 1e-4 for gain in gains)
     assert any(low != high for low, high in pairwise(c.token_ids for c in completions[8:]))
+
+
+def test_rows_that_do_not_fit_are_halved_once_and_what_had_ended_is_kept(make_pair, monkeypatch):
+    requests = [Request((5, 6, 7), "A", 3 + seed, seed) for seed in range(12)]
+    whole = TorchEngine(make_pair()).generate(requests)
+    step, sizes = SlotDecoder.step, []
+
+    def bounded(self, tokens, positions):
+        sizes.append(len(tokens))
+        # A few steps after the start: by then the shortest have ended.
+        if len(tokens) > limit and len(sizes) >= 5:
+            sizes.clear()
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return step(self, tokens, positions)
+
+    monkeypatch.setattr(SlotDecoder, "step", bounded)
+    limit, told = 6, []
+    engine = TorchEngine(make_pair())
+    with pytest.warns(UserWarning, match=r"out of memory while decoding \d+ rows .* are decoded at once from here on"):
+        halved = engine.generate(requests, on_finish=lambda index, completion: told.append(index))
+    assert [one.token_ids for one in halved] == [one.token_ids for one in whole]
+    assert sorted(told) == list(range(12))
+    assert max(sizes) <= 6
+    limit = 1
+    with pytest.raises(EngineError, match=r"out of memory while decoding \d+ rows .* lower rollout\.max_rows"):
+        engine.generate(requests)
