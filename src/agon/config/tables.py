@@ -82,8 +82,9 @@ class TaskSettings(Table):
     answer_style: AnswerStyle = "tags"
     """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>), `boxed` (\\boxed{…}), or `code` (a program
     in a fenced block), which goes with tasks that are checked by running programs."""
-    wording: Literal["plain-v1", "symbols-v1"] = "plain-v1"
-    """Versioned wording of the draft and the challenge prompt; `symbols-v1` is the embedded base's own."""
+    wording: Literal["plain-v1", "plain-v2", "symbols-v1"] = "plain-v1"
+    """Versioned wording of the draft and the challenge prompt; `plain-v2` shows a challenger the rival first and asks for its own solution
+    last; `symbols-v1` is the embedded base's own."""
     difficulty_min: float | None = None
     """Lowest level kept, where rows have one."""
     difficulty_max: float | None = None
@@ -203,7 +204,7 @@ class TrainSettings(Table):
     was right; `none` takes the rewards as they are, and learns nothing from a reward of 0."""
     importance_cap: Annotated[float, Field(gt=0.0)] | None = 2.0
     """Upper limit of the token-level importance weight of learner over engine; None turns the correction off."""
-    max_logprob_gap: Annotated[float, Field(gt=0.0)] = 0.2
+    max_logprob_gap: Annotated[float, Field(gt=0.0)] = 0.1
     """Mean |learner - engine| logprob per token above which the run stops, nats."""
     mask_truncated: bool = False
     """Whether truncated completions are left out of the loss instead of counting as wrong."""

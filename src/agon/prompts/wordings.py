@@ -1,7 +1,8 @@
 """The wording of prompts, by version. A changed sentence is a new version: results of different wordings are not one series.
 
 The paper's prompts are not public (arXiv:2607.07690): it only says that the challenger is told not to trust its rival, to verify
-independently, and to aim at being right where the rival is wrong. `plain-v1` says that in our words. `symbols-v1` is the few
+independently, and to aim at being right where the rival is wrong. `plain-v1` says that in our words. `plain-v2` says the same in another
+order: a small base that has read a solution last goes on to its answer, and solves nothing (docs/evidence.md). `symbols-v1` is the few
 symbols that the embedded base was trained on.
 """
 
@@ -54,12 +55,25 @@ _MANY_RIVALS = (
     "take from the summaries, and aim to be right where a rival is wrong."
 )
 
+_OWN_SOLUTION = "Now write your own solution of the problem, from its beginning."
+
 
 def _plain_draft(problem: Problem, style: AnswerStyle) -> str:
     return f"Solve the problem below. {_FORM[style]}\n\nProblem:\n{problem.question}"
 
 
 def _plain_challenge(problem: Problem, summaries: Sequence[Summary], style: AnswerStyle) -> str:
+    intro, shown = _rivals(summaries)
+    return f"{intro} {_FORM[style]}\n\nProblem:\n{problem.question}\n\n{shown}"
+
+
+def _last_word_challenge(problem: Problem, summaries: Sequence[Summary], style: AnswerStyle) -> str:
+    intro, shown = _rivals(summaries)
+    return f"{intro}\n\n{shown}\n\nProblem:\n{problem.question}\n\n{_OWN_SOLUTION} {_FORM[style]}"
+
+
+def _rivals(summaries: Sequence[Summary]) -> tuple[str, str]:
+    """Return what a challenger is told of its rivals, and what it is shown of them."""
     is_shown = any(summary.shows_answer for summary in summaries)
     if len(summaries) == 1:
         answer = " with its final answer" if is_shown else "; the final answer is withheld"
@@ -70,7 +84,7 @@ def _plain_challenge(problem: Problem, summaries: Sequence[Summary], style: Answ
         shown = "\n\n".join(
             f"Summary of rival {number}:\n{summary.text}" for number, summary in enumerate(summaries, 1)
         )
-    return f"{intro} {_FORM[style]}\n\nProblem:\n{problem.question}\n\n{shown}"
+    return intro, shown
 
 
 def _plain_aim(aim: Aim) -> str:
@@ -89,5 +103,6 @@ def _symbols_challenge(problem: Problem, summaries: Sequence[Summary], style: An
 
 WORDINGS: dict[str, Wording] = {
     "plain-v1": Wording(_plain_draft, _plain_challenge, _plain_aim),
+    "plain-v2": Wording(_plain_draft, _last_word_challenge, _plain_aim),
     "symbols-v1": Wording(_symbols_draft, _symbols_challenge, None),
 }

@@ -121,8 +121,8 @@ def test_a_template_that_fails_is_told_in_one_line(make_tokenizer, problem):
 
 
 def test_an_unknown_wording_is_refused(qwen_like):
-    with pytest.raises(ConfigError, match=r"task\.wording is 'plain-v2'"):
-        PromptBuilder(qwen_like, wording="plain-v2", style="tags")
+    with pytest.raises(ConfigError, match=r"task\.wording is 'plain-v9'"):
+        PromptBuilder(qwen_like, wording="plain-v9", style="tags")
 
 
 @pytest.mark.parametrize(("is_limit", "words"), [(False, "about 400 tokens"), (True, "at most 400 tokens")])
@@ -148,6 +148,18 @@ def test_symbols_are_the_strings_the_embedded_base_knows(make_tokenizer, countdo
     assert builder.draft(countdown_problem).text == "a 12 b 7 c 5 =25"
     assert builder.challenge(countdown_problem, [tries]).text == "a 12 b 7 c 5 =25 rival (a+b) =19"
     assert builder.challenge(countdown_problem, [tries, EMPTY]).text == "a 12 b 7 c 5 =25 rival (a+b) =19 rival none"
+
+
+@pytest.mark.parametrize("rivals", [[SUMMARY], [SUMMARY, OTHER]])
+def test_the_second_wording_has_the_same_draft_and_the_own_solution_asked_for_last(qwen_like, problem, rivals):
+    first, second = (PromptBuilder(qwen_like, wording=f"plain-v{number}", style="boxed") for number in (1, 2))
+    assert second.draft(problem) == first.draft(problem)
+    after = second.challenge(problem, rivals).text
+    places = [
+        after.index(part)
+        for part in ("Do not trust", rivals[-1].text, problem.question, "Now write your own", r"\boxed{}")
+    ]
+    assert places == sorted(places)
 
 
 def test_every_wording_a_recipe_may_name_exists():
