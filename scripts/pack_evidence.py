@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Pack a matrix, or any run folder, for a machine that gives back small files only.
+
+    python scripts/pack_evidence.py FOLDER OUT [--matches] [--adapters]
+
+Without options: settings, numbers of every step, timings, alarms, logs and evaluations, which is all that `agon compare` and
+`agon report` read. `--matches` adds the texts of training and evaluations, `--adapters` the adapters of each last checkpoint.
+Parts are joined by `cat OUT/evidence.tar.xz.part* | tar -xJf -`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ALWAYS = (".json", ".jsonl", ".toml", ".log", ".html")
+
+
+def chosen(folder: Path, *, matches: bool, adapters: bool) -> Iterator[Path]:
+    """Yield the files to pack."""
+    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
+        if "checkpoints" in path.relative_to(folder).parts:
+            is_last = path.parent.parent == max(path.parent.parent.parent.iterdir(), default=None)
+            if adapters and is_last and path.name in ("adapter_model.safetensors", "adapter_config.json"):
+                yield path
+        elif path.name.endswith(ALWAYS) or (matches and path.name.endswith(".jsonl.gz")):
+            yield path
+
+
+def pack(folder: Path, out: Path, *, part_bytes: int, matches: bool, adapters: bool) -> list[Path]:
+    """Write the archive in parts of at most `part_bytes`, and return their paths."""
+    names = [str(path.relative_to(folder.parent)) for path in chosen(folder, matches=matches, adapters=adapters)]
+    if not names:
+        raise SystemExit(f"{folder} holds nothing to pack: name a run folder or a matrix")
+    out.mkdir(parents=True, exist_ok=True)
+    archive = out / "evidence.tar.xz"
+    # Many threads at a low level: what is packed here is waited for by a machine that costs money.
+    command = ["tar", "-C", str(folder.parent), "-I", "xz -T0 -3", "-cf", str(archive), "--files-from", "-"]
+    subprocess.run(command, input="\n".join(names), text=True, check=True)
+    data = archive.read_bytes()
+    archive.unlink()
+    parts: list[Path] = []
+    for index in range(0, len(data), part_bytes):
+        parts.append(out / f"{archive.name}.part{len(parts):02d}")
+        parts[-1].write_bytes(data[index : index + part_bytes])
+    return parts
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--part-mib", type=float, default=15.5)
+    parser.add_argument("--matches", action="store_true")
+    parser.add_argument("--adapters", action="store_true")
+    options = parser.parse_args()
+    parts = pack(
+        options.folder.absolute(),
+        options.out,
+        part_bytes=int(options.part_mib * 2**20),
+        matches=options.matches,
+        adapters=options.adapters,
+    )
+    for part in parts:
+        print(f"{part}: {part.stat().st_size:,} bytes", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
