@@ -14,7 +14,7 @@ from agon.serve.cascade import play_job
 from agon.serve.connection import Connection
 from agon.serve.errors import SHUTTING_DOWN, RequestError, request_error_of
 from agon.serve.order import Order
-from agon.serve.records import Event, StageEnded
+from agon.serve.records import Event, StageBegan, StageEnded
 from agon.serve.request_log import LogEntry
 from agon.serve.service import Service
 from agon.serve.sse import Stream
@@ -134,14 +134,14 @@ class PlayRoute:
         async with service.admission.admit(entry.client, order.job.samples):
             service.metrics.queue_seconds.observe(time.perf_counter() - waits_since)
             if stream is not None:
-                await stream.write(telling.opening())
+                stream.hold(telling.opening())
             async with aclosing(play_job(service.backend, order.job, service.check)) as events:
                 async for event in events:
                     tally.take(event)
                     if isinstance(event, StageEnded):
                         service.metrics.add_stage(event.role, event.ended)
                     if stream is not None:
-                        await stream.write(telling.chunks(event, tally))
+                        await _tell(stream, event, telling.chunks(event, tally))
         if stream is not None:
             await stream.write(telling.closing(tally))
 
@@ -171,6 +171,14 @@ class PlayRoute:
             raise
         finally:
             service.connections.discard(connection)
+
+
+async def _tell(stream: Stream, event: Event, chunks: list[dict[str, Any]]) -> None:
+    # That a stage was asked for is no sign that it will be answered.
+    if isinstance(event, StageBegan) and not stream.has_begun:
+        stream.hold(chunks)
+    else:
+        await stream.write(chunks)
 
 
 def _require_streamable(scope: Scope, order: Order) -> None:

@@ -26,18 +26,27 @@ class Stream:
         self.has_begun = False
         self._send = send
         self._last = 0.0
+        self._held: list[dict[str, Any]] = []
+
+    def hold(self, chunks: Sequence[dict[str, Any]]) -> None:
+        """Keep chunks that say nothing yet: until a stream begins, a failure can still be told by its status."""
+        assert not self.has_begun, "what is held goes before everything else"
+        self._held += chunks
 
     async def write(self, chunks: Sequence[dict[str, Any]]) -> None:
-        """Send chunks, an event each; the first ones open the stream."""
+        """Send chunks, an event each; the first ones, after those that were held, open the stream."""
         if not self.has_begun:
             self.has_begun = True
+            chunks, self._held = [*self._held, *chunks], []
             await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
         if chunks:
             await self._pass(b"".join(b"data: %b\n\n" % to_bytes(chunk) for chunk in chunks))
 
     async def keep_alive(self, *, idle_s: float) -> None:
-        """Send a comment, which clients pass over, if nothing else was sent for as long: proxies close what is silent."""
-        if self.has_begun and asyncio.get_running_loop().time() - self._last >= idle_s:
+        """Send what is held, or a comment, which clients pass over, if nothing else was sent for as long: proxies close what is silent."""
+        if self._held:
+            await self.write([])
+        elif self.has_begun and asyncio.get_running_loop().time() - self._last >= idle_s:
             await self._pass(b": drafting\n\n")
 
     async def end(self) -> None:

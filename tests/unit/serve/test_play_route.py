@@ -10,6 +10,7 @@ import pytest
 
 from agon.errors import EngineError
 from agon.serve.access import Limits
+from agon.serve.backend import EndpointError
 
 LONG = 60.0
 
@@ -54,7 +55,8 @@ def test_a_client_that_leaves_takes_its_stages_along(make_service, client_of, se
     started = time.perf_counter()
     told = asyncio.run(main())
     assert time.perf_counter() - started < 2
-    assert told.status == (200 if fields.get("stream") else 0)
+    # A stream begins with what is sampled first.
+    assert told.status == (200 if fields.get("stream") and seconds is challenge_seconds else 0)
     assert b"[DONE]" not in told.content
     assert b"error" not in told.content
 
@@ -258,9 +260,30 @@ def test_what_runs_beyond_the_grace_is_given_up_and_told_so(make_service, client
     whole, streamed = asyncio.run(main())
     assert whole.status == 503
     assert whole.error["code"] == "shutting_down"
-    assert streamed.events[-1]["error"]["code"] == "shutting_down"
+    assert (streamed.status, streamed.error["code"]) == (503, "shutting_down")
     assert service.backend.num_open == 0
     assert b'agon_cancelled_total{reason="shutdown"} 2.0' in service.metrics.page()
+
+
+@pytest.mark.parametrize("fields", [{}, {"include_draft": True}, {"n": 2}])
+def test_a_stream_whose_first_stage_is_refused_is_answered_by_the_status_of_that(make_service, client_of, fields):
+    def refusing(turn):
+        raise EndpointError("the drafter is busy", status=429, retry_after_s=6.5)
+
+    told = asyncio.run(client_of(make_service(refusing)).chat(stream=True, **fields))
+    assert (told.status, told.headers["retry-after"], told.error["code"]) == (429, "7", "endpoint_error")
+
+
+def test_a_stream_whose_second_stage_is_refused_ends_by_an_error_in_it(make_service, client_of):
+    def refusing(turn):
+        if turn.role == "challenger":
+            raise EndpointError("the challenger is busy", status=429, retry_after_s=6.5)
+        return "a draft"
+
+    told = asyncio.run(client_of(make_service(refusing)).chat(stream=True))
+    assert told.status == 200
+    assert [event["choices"][0]["delta"] for event in told.events[:-1]] == [{"role": "assistant", "content": ""}]
+    assert told.events[-1]["error"]["code"] == "endpoint_error"
 
 
 def test_a_stream_by_http_1_0_is_refused_and_a_whole_answer_is_not(make_service, client_of):
