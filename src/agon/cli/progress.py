@@ -218,6 +218,7 @@ def _info(row: Mapping[str, Any]) -> str:
             ("challenge", "challenge/accuracy"),
             ("tokens", "draft/tokens_mean"),
             ("entropy", "draft/entropy"),
+            ("no signal", "draft/dead_group_share"),
         )
         if row.get(name) is not None
     ]

@@ -11,6 +11,12 @@ def test_a_file_gets_the_last_step_once_and_not_every_step(capsys):
     assert capsys.readouterr().err.splitlines() == ["step 3/3  draft 0.5"]
 
 
+def test_a_step_tells_how_many_groups_had_no_signal(capsys):
+    with StepProgress(1) as progress:
+        progress.on_step(0, {"draft/accuracy": 0.2, "draft/dead_group_share": 0.68, "draft/entropy": None})
+    assert capsys.readouterr().err == "step 1/1  draft 0.2  no signal 0.68\n"
+
+
 def test_finished_cells_are_told_once(capsys):
     with CellsProgress({"a": 2, "b": 2}) as progress:
         for _ in range(3):
