@@ -11,8 +11,9 @@ Parts are joined by `cat OUT/evidence.tar.xz.part* | tar -xJf -`.
 from __future__ import annotations
 
 import argparse
-import subprocess
+import io
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,20 +33,20 @@ def chosen(folder: Path, *, matches: bool, adapters: bool) -> Iterator[Path]:
 
 def pack(folder: Path, out: Path, *, part_bytes: int, matches: bool, adapters: bool) -> list[Path]:
     """Write the archive in parts of at most `part_bytes`, and return their paths."""
-    names = [str(path.relative_to(folder.parent)) for path in chosen(folder, matches=matches, adapters=adapters)]
-    if not names:
+    paths = list(chosen(folder, matches=matches, adapters=adapters))
+    if not paths:
         raise SystemExit(f"{folder} holds nothing to pack: name a run folder or a matrix")
+    packed = io.BytesIO()
+    # A low level: what is packed here is waited for by a machine that costs money.
+    with tarfile.open(fileobj=packed, mode="w:xz", preset=2) as archive:
+        for path in paths:
+            archive.add(path, arcname=path.relative_to(folder.parent))
     out.mkdir(parents=True, exist_ok=True)
-    archive = out / "evidence.tar.xz"
-    # Many threads at a low level: what is packed here is waited for by a machine that costs money.
-    command = ["tar", "-C", str(folder.parent), "-I", "xz -T0 -3", "-cf", str(archive), "--files-from", "-"]
-    subprocess.run(command, input="\n".join(names), text=True, check=True)
-    data = archive.read_bytes()
-    archive.unlink()
+    data = packed.getvalue()
     parts: list[Path] = []
-    for index in range(0, len(data), part_bytes):
-        parts.append(out / f"{archive.name}.part{len(parts):02d}")
-        parts[-1].write_bytes(data[index : index + part_bytes])
+    for start in range(0, len(data), part_bytes):
+        parts.append(out / f"evidence.tar.xz.part{len(parts):02d}")
+        parts[-1].write_bytes(data[start : start + part_bytes])
     return parts
 
 
