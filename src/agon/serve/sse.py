@@ -27,11 +27,13 @@ class Stream:
         self._send = send
         self._last = 0.0
         self._held: list[dict[str, Any]] = []
+        self._may_begin = False
 
     def hold(self, chunks: Sequence[dict[str, Any]]) -> None:
         """Keep chunks that say nothing yet: until a stream begins, a failure can still be told by its status."""
         assert not self.has_begun, "what is held goes before everything else"
         self._held += chunks
+        self._may_begin = True
 
     async def write(self, chunks: Sequence[dict[str, Any]]) -> None:
         """Send chunks, an event each; the first ones, after those that were held, open the stream."""
@@ -43,10 +45,10 @@ class Stream:
             await self._pass(b"".join(b"data: %b\n\n" % to_bytes(chunk) for chunk in chunks))
 
     async def keep_alive(self, *, idle_s: float) -> None:
-        """Send what is held, or a comment, which clients pass over, if nothing else was sent for as long: proxies close what is silent."""
-        if self._held:
+        """Begin what may begin, and send a comment, which clients pass over, if nothing was sent for as long: proxies close what is silent."""
+        if self._may_begin and not self.has_begun:
             await self.write([])
-        elif self.has_begun and asyncio.get_running_loop().time() - self._last >= idle_s:
+        if self.has_begun and asyncio.get_running_loop().time() - self._last >= idle_s:
             await self._pass(b": drafting\n\n")
 
     async def end(self) -> None:

@@ -302,9 +302,12 @@ def test_a_stream_by_http_1_0_is_refused_and_a_whole_answer_is_not(make_service,
 
 def test_a_silent_stream_is_kept_alive_by_comments(make_service, client_of):
     service = make_service(seconds=0.12, limits=Limits(keepalive_s=0.03))
-    told = asyncio.run(client_of(service).chat(stream=True))
+    client = client_of(service)
+    told = asyncio.run(client.chat(stream=True))
     assert 2 <= told.content.count(b": drafting\n\n") <= 8
     assert told.events[-1] == "[DONE]"
+    # Nothing stands before the text of a completion: a comment begins it.
+    assert asyncio.run(client.complete(stream=True)).content.startswith(b": drafting\n\n")
 
 
 def test_a_client_that_does_not_read_loses_its_slot_at_the_deadline(make_service, client_of):
