@@ -139,7 +139,7 @@ def test_a_failing_disk_is_told_in_one_line(starter, train, whole, place, event)
     fault = {"at": {"event": event, "path": "checkpoints/.step-000002"}, "do": "raise", "errno": 5}
     ended = train(out, faults=[fault])
     assert ended.code == 1, ended.told
-    assert "step-000002: Input/output error" in ended.reason
+    assert "step-000002: the disk failed to read or write" in ended.reason
     assert not leftovers(out)
     _resumed(starter, out, out)
     require_same(out, whole)

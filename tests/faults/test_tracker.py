@@ -104,7 +104,8 @@ def test_a_killed_run_goes_on_without_the_tracker_that_is_gone(starter, tracked,
     kill = {"at": {"event": "open", "path": "optimizer-A", "number": 2}, "do": "kill"}
     ended, arrived = tracked("wandb", "works", faults=[kill])
     assert ended.code == -9
-    assert arrived in ([0], [0, 1])
+    # What arrives, arrives in order; a busy machine may have sent nothing yet.
+    assert arrived == [0, 1][: len(arrived)]
     words = ("train", "--resume", "--out", place / "run", "--set", "tracking.backend=none")
     assert starter.run(*words, cwd=place).code == 0
     _require_same(place / "run", whole)
