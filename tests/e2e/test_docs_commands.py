@@ -125,7 +125,8 @@ def follow(world, agon, serving, small, tmp_path, monkeypatch):
         if options.command == "eval" and options.subject == "FOLDER":
             words += ["--set", "evaluation.max_test=4", "--set", "rollout.max_draft_tokens=16"]
         if command.out and not options.dry_run:
-            words += [*small, "--set", "train.steps=2", "--set", "rollout.max_draft_tokens=44"]
+            tiny = ("train.steps=2", "train.problems_per_step=2", "rollout.max_draft_tokens=44")
+            words += [*small, *(word for key in tiny for word in ("--set", key))]
         if command.out and not options.dry_run and not options.resume:
             shutil.rmtree(command.out, ignore_errors=True)
         return agon(*words[1:])
