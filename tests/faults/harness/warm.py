@@ -87,6 +87,10 @@ def become(request: dict[str, Any], out: int, err: int) -> None:
     os.chdir(request["cwd"])
     os.environ.update(request["environment"])
     sys.path[:0] = request["path"]
+    # A shell lets what it starts in the background ignore these, and so would every command here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     for number in request["ignored"]:
         signal.signal(number, signal.SIG_IGN)
     sys.argv = ["agon", *request["arguments"]]
