@@ -123,15 +123,14 @@ class Learner:
         learned = [_learned(samples, indices) for indices in minibatches]
         old = self._old_logprobs(adapter, samples, learned) if parts > 1 else None
         seed = stream_seed(self._settings.seed, "dropout", adapter, step)
+        take_step = partial(self._step, adapter, samples, old=old, rate=rate, stream_of=stream_of, seed=seed)
         for indices, active in zip(minibatches, learned, strict=True):
             counts = self._counts(samples, indices)
             tally.count(counts)
             if not active:
                 tally.num_skipped_steps += 1
                 continue
-            given = {"old": old, "counts": counts, "rate": rate, "stream_of": stream_of, "seed": seed}
-            take_step = partial(self._step, adapter, samples, active, tally=tally, **given)
-            tally = self._fitting(samples, take_step)
+            tally = self._fitting(samples, partial(take_step, active, counts=counts, tally=tally))
         return tally.reports()
 
     def state(self) -> dict[str, dict[str, Tensor]]:
@@ -225,13 +224,7 @@ class Learner:
                 for chosen in cuts:
                     with _out_of_memory(chosen):
                         loss += self._backward(
-                            model,
-                            # Laid out when its turn comes, while the device still computes the one before.
-                            self._lay_out(samples, chosen),
-                            None if old is None else torch.cat([old[index] for index in chosen]),
-                            counts=counts,
-                            tally=tally,
-                            streams=[stream_of[index] for index in chosen],
+                            model, samples, chosen, old=old, counts=counts, tally=tally, stream_of=stream_of
                         )
                 norm = torch.nn.utils.clip_grad_norm_(self._pair.parameters(adapter), self._settings.max_grad_norm)
                 self._check(adapter, loss, norm, tally)
@@ -248,19 +241,22 @@ class Learner:
     def _backward(
         self,
         model: Any,
-        batch: MicroBatch,
-        old_logprobs: Tensor | None,
+        samples: Sequence[Sample],
+        chosen: Sequence[int],
         *,
+        old: Mapping[int, Tensor] | None,
         counts: StepCounts,
         tally: Tally,
-        streams: Sequence[int],
+        stream_of: Sequence[int],
     ) -> Tensor:
+        # Laid out when its turn comes, while the device still computes the one before.
+        batch = self._lay_out(samples, chosen)
         out = self._runner.score(model, batch)
-        old = out.logprobs.detach() if old_logprobs is None else old_logprobs
-        weights = importance_weights(old, batch.behavior_logprobs, self._settings.importance_cap)
+        old_logprobs = out.logprobs.detach() if old is None else torch.cat([old[index] for index in chosen])
+        weights = importance_weights(old_logprobs, batch.behavior_logprobs, self._settings.importance_cap)
         tokens = ScoredTokens(
             logprobs=out.logprobs,
-            old_logprobs=old,
+            old_logprobs=old_logprobs,
             weights=weights,
             advantages=batch.advantages[batch.rows],
             rows=batch.rows,
@@ -268,6 +264,7 @@ class Learner:
         )
         terms = self._loss.function(tokens, counts, self._clip_low, self._clip_high)
         terms.loss.backward()
+        streams = [stream_of[index] for index in chosen]
         tally.add_tokens(tokens, batch.behavior_logprobs, out.entropies, terms.is_clipped, streams=streams)
         return terms.loss.detach()
 
