@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 # Below this length scores are kept and plain products beat torch's fused CPU kernel threefold; above, memory decides.
-_PLAIN_LENGTH = 256
+PLAIN_LENGTH = 256
 # Rows of a block are at least this full, and a block is small enough to stay in a core's cache (or, on an accelerator, large
 # enough to fill it).
 _FULLNESS = 0.85
@@ -88,7 +88,7 @@ def attend_by_blocks(
     assert not torch.compiler.is_compiling(), "attention in blocks cannot be compiled"
     # Token-major from here on: a block's tokens are then one stretch of memory.
     q, k, v = (part.squeeze(0).transpose(0, 1) for part in (query, key, value))
-    if softcap is None and max(block.length for block in blocks) <= _PLAIN_LENGTH:
+    if softcap is None and max(block.length for block in blocks) <= PLAIN_LENGTH:
         return _PlainAttention.apply(q, k, v, blocks, scale, window).unsqueeze(0)
     sizes = [block.stop - block.start for block in blocks]
     outputs: list[Tensor] = []

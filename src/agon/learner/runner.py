@@ -26,13 +26,13 @@ from agon.records import ADAPTERS
 # Below this a base trains as fast as it compiles.
 _SMALLEST_COMPILED = 100_000_000
 _PROBE_TOKENS = 512
-_LOGPROB_CHUNK = {"cpu": 1024, "cuda": 4096}
+LOGPROB_CHUNK = {"cpu": 1024, "cuda": 4096}
 # Fewer tokens leave a GPU waiting for the host, more gain nothing (docs/benchmarks.md).
-_FEWEST_TOKENS, _MOST_TOKENS, _TOKENS_STEP = 8192, 32_768, 4096
+FEWEST_TOKENS, MOST_TOKENS, _TOKENS_STEP = 8192, 32_768, 4096
 # Share of the free memory that activations may take: gradients on their way, and fragments, take the rest.
 _ACTIVATION_SHARE = 0.8
 # Bytes a logit needs at once: itself, its float32 copy and three more of those; compiled, itself and its gradient.
-_LOGIT_BYTES = {True: 4, False: 18}
+LOGIT_BYTES = {True: 4, False: 18}
 
 
 class Halving(NamedTuple):
@@ -63,7 +63,7 @@ class Runner:
         self._settings = settings
         self._temperature = temperature
         self._head = output_head(pair.base.model)
-        self._chunk = settings.logprob_chunk or _LOGPROB_CHUNK.get(pair.base.device.type, _LOGPROB_CHUNK["cpu"])
+        self._chunk = settings.logprob_chunk or LOGPROB_CHUNK.get(pair.base.device.type, LOGPROB_CHUNK["cpu"])
         self._layers = decoder_layers(pair.base.model)
         self._forwards: list[Forward] | None = None
         self.is_packed = can_pack(pair.base)
@@ -152,16 +152,16 @@ class Runner:
 
     def _room(self) -> float:
         """Return the bytes that activations may take."""
-        logits = self._chunk * self._head.weight.shape[0] * _LOGIT_BYTES[self.is_compiled]
+        logits = self._chunk * self._head.weight.shape[0] * LOGIT_BYTES[self.is_compiled]
         return _ACTIVATION_SHARE * (free_bytes(self._pair.base.device) - logits)
 
     # --- at the start
 
     def _choose_tokens(self) -> int:
         if self.bytes_per_token is None:
-            return _FEWEST_TOKENS
+            return FEWEST_TOKENS
         fitting = int(self._room() // max(self.bytes_per_token, 1)) // _TOKENS_STEP * _TOKENS_STEP
-        return min(max(fitting, _FEWEST_TOKENS), _MOST_TOKENS)
+        return min(max(fitting, FEWEST_TOKENS), MOST_TOKENS)
 
     def _compile(self) -> None:
         started = time.perf_counter()

@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import cache_utils
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
 
-_SPARE_SLOTS = 32
+SPARE_SLOTS = 32
 _StateLayer: Any = getattr(cache_utils, "LinearAttentionLayer", None)
 _DummyLayer: Any = getattr(cache_utils, "DummyLayer", None)
 _STATE_KINDS = ("conv_states", "recurrent_states")
@@ -210,7 +210,7 @@ class DecodeCache(Cache):
         if self._num_slots == 0:
             self._room = self._room_for(num_rows)
             self._frame.slot = self._frame.low = self._longest_prompt
-            self._num_slots = self._frame.slot + _SPARE_SLOTS
+            self._num_slots = self._frame.slot + SPARE_SLOTS
             for layer, mine in self._slot_layers:
                 mine.allocate(prefilled.layers[layer], self._room, self._num_slots)
         elif num_rows > self._room or longest > self._frame.slot:
@@ -228,7 +228,7 @@ class DecodeCache(Cache):
         dropped = min(self._frame.low, self._frame.slot - self._longest_prompt)
         used = self._frame.slot - dropped
         self._room = self._room_for(num_rows)
-        self._num_slots = used + used // 4 + _SPARE_SLOTS
+        self._num_slots = used + used // 4 + SPARE_SLOTS
         for _, layer in self._slot_layers:
             layer.resize(self._room, self._num_slots, dropped)
         self._frame.slot -= dropped

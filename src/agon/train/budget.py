@@ -16,7 +16,7 @@ from agon.methods.settle import settled
 from agon.model.base import load_config
 from agon.model.locate import find_model_folder
 from agon.runs.space import readable_size
-from agon.train.footprint import BaseShape, Disk, Memory, estimate_disk, estimate_memory, shape_of
+from agon.train.footprint import BaseShape, DiskNeed, MemoryNeed, estimate_disk, estimate_memory, shape_of
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 _DEVICES = {"cpu": "machine", "cuda": "GPU"}
@@ -38,8 +38,8 @@ class Budget:
     adapter_parameters: int
     device: str
     engine: str
-    memory: Memory
-    disk: Disk
+    memory: MemoryNeed
+    disk: DiskNeed
     resamples: bool = False
 
 
@@ -116,10 +116,8 @@ def _shape(settings: Settings) -> BaseShape:
     try:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(config, trust_remote_code=settings.model.trust_remote_code)
-        return shape_of(model, config, settings)
-    except (
-        Exception
-    ) as error:  # whatever a library, or a model's own code, makes of a configuration that may say anything
+        return shape_of(model, config, settings.adapter)
+    except Exception as error:  # a configuration may say anything, and a model's own code raise anything
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
         raise ModelError(f"{settings.model.base}: its config.json cannot be used ({reason})") from None
 

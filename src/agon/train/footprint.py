@@ -10,9 +10,12 @@ from typing import Any
 
 import torch
 
-from agon.config import Settings
+from agon.config import AdapterSettings, Settings
+from agon.learner.blocks import PLAIN_LENGTH
+from agon.learner.runner import FEWEST_TOKENS, LOGIT_BYTES, LOGPROB_CHUNK, MOST_TOKENS
 from agon.methods.registry import method_named
 from agon.model.lora import merged_bytes
+from agon.rollout.cache import SPARE_SLOTS
 from agon.rollout.vllm_options import cache_bytes_per_token
 from agon.train.state import stored_bytes
 
@@ -23,13 +26,9 @@ _TOKEN_BYTES = 130
 # A saved match: gzip of ids, logprobs and text takes this a token, and this a completion besides.
 _MATCH_TOKEN_BYTES, _MATCH_BYTES = 12, 40
 _LINE_BYTES = 3000
-# Tokens in a row up to which attention outside of a GPU keeps its probabilities.
-_PLAIN_LENGTH = 256
-_MOST_TOKENS = {"cpu": 8192, "cuda": 32_768}
-_LOGPROB_CHUNK = {"cpu": 1024, "cuda": 4096}
-_LOGIT_BYTES = 18
-# Room of the cache beyond the slots in use: it grows by a quarter.
-_CACHE_GROWTH, _CACHE_SPARE = 1.25, 32
+_MOST_TOKENS = {"cpu": FEWEST_TOKENS, "cuda": MOST_TOKENS}
+# The torch engine's cache grows by a quarter at a time.
+_CACHE_GROWTH = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class BaseShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryNeed:
     """Bytes on the device that computes, by what they are for; `host` is main memory where that is another.
 
     Sampling and learning take turns, so that of `cache` and `microbatch` the larger counts; vLLM holds its cache all the time.
@@ -80,7 +79,7 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskNeed:
     """Bytes that a run writes. Matches are an upper limit: every completion as long as its cap."""
 
     checkpoints: int
@@ -93,10 +92,10 @@ class Disk:
         return self.checkpoints + self.matches + self.lines
 
 
-def shape_of(model: Any, config: Any, settings: Settings) -> BaseShape:
+def shape_of(model: Any, config: Any, adapter: AdapterSettings) -> BaseShape:
     """Read a base's shape from its configuration and a model of it that may be without weights."""
     head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    targets, rank = settings.adapter.targets, settings.adapter.rank
+    targets, rank = adapter.targets, adapter.rank
     adapted = [
         module
         for name, module in model.named_modules()
@@ -127,7 +126,7 @@ def shape_of(model: Any, config: Any, settings: Settings) -> BaseShape:
     )
 
 
-def estimate_memory(shape: BaseShape, settings: Settings, *, device: str, width: int, engine: str) -> Memory:
+def estimate_memory(shape: BaseShape, settings: Settings, *, device: str, width: int, engine: str) -> MemoryNeed:
     """Estimate a run's memory on a `device` ("cpu" or "cuda") with numbers of `width` bytes, sampled by `engine`."""
     own, rollout = settings.train, settings.rollout
     adapter = 4 * shape.num_adapter
@@ -135,7 +134,7 @@ def estimate_memory(shape: BaseShape, settings: Settings, *, device: str, width:
     slots = longest_row(shape, settings)
     if engine == "torch":
         copies, grown = merged_bytes(width * shape.num_adapted, is_float32=width == 4), _CACHE_GROWTH
-        slots += _CACHE_SPARE
+        slots += SPARE_SLOTS
     else:
         # Swapped adapters hold the adapted weights twice; side by side they take less.
         copies, grown = width * shape.num_adapted, 1.0
@@ -143,7 +142,7 @@ def estimate_memory(shape: BaseShape, settings: Settings, *, device: str, width:
     step_tokens = own.problems_per_step * own.group_size * 2 * longest_row(shape, settings)
     is_gpu = device == "cuda"
     process = _PROCESS_BYTES[device] + _TOKEN_BYTES * step_tokens
-    return Memory(
+    return MemoryNeed(
         base=base,
         engine=copies,
         # Both with two moments; a gradient and the optimiser's own scratch for the one that steps.
@@ -161,11 +160,11 @@ def microbatch_bytes(shape: BaseShape, settings: Settings, *, device: str, width
     # A micro-batch holds no more than a stream does, and one completion at least.
     stream = own.problems_per_step * own.group_size * longest
     tokens = min(max(own.tokens_per_microbatch or _MOST_TOKENS[device], longest), stream)
-    chunk = min(own.logprob_chunk or _LOGPROB_CHUNK[device], tokens)
+    chunk = min(own.logprob_chunk or LOGPROB_CHUNK[device], tokens)
     layer = numbers_per_token(shape, longest=longest, is_float32=width == 4, keeps_scores=device == "cpu")
     # Recomputed, each layer leaves its input, and one at a time all that it computes.
     kept = shape.layers * shape.hidden + layer if own.gradient_checkpointing is True else shape.layers * layer
-    return tokens * (kept + 2 * shape.hidden) * width + chunk * shape.vocabulary * _LOGIT_BYTES
+    return tokens * (kept + 2 * shape.hidden) * width + chunk * shape.vocabulary * LOGIT_BYTES[False]
 
 
 def numbers_per_token(shape: BaseShape, *, longest: int, is_float32: bool, keeps_scores: bool) -> int:
@@ -175,14 +174,14 @@ def numbers_per_token(shape: BaseShape, *, longest: int, is_float32: bool, keeps
     queries, keys, values and its output (with short rows their probabilities for one of them), and norms of queries and keys their inputs.
     """
     norms = (4 if is_float32 else 6) * shape.hidden
-    scores = shape.heads * longest if keeps_scores and longest <= _PLAIN_LENGTH else 0
+    scores = shape.heads * longest if keeps_scores and longest <= PLAIN_LENGTH else 0
     attention = (2 if scores else 3) * shape.query_width + 2 * shape.kv_width
     if shape.has_query_norm:
         attention += (1 if is_float32 else 2) * (shape.query_width + shape.kv_width)
     return norms + attention + scores + 4 * shape.inner
 
 
-def estimate_disk(shape: BaseShape, settings: Settings, *, rollouts: int, tokens: int) -> Disk:
+def estimate_disk(shape: BaseShape, settings: Settings, *, rollouts: int, tokens: int) -> DiskNeed:
     """Estimate what a run writes. `rollouts` and `tokens` are those of the whole run."""
     own = settings.train
     one = stored_bytes(shape.num_adapter, num_tensors=shape.num_tensors, num_frozen=count_frozen(settings))
@@ -192,7 +191,7 @@ def estimate_disk(shape: BaseShape, settings: Settings, *, rollouts: int, tokens
     steps = min(own.steps, -(-own.steps // own.save_matches_every) + 1)
     prompts = rollouts * settings.task.max_prompt_tokens // 4
     matches = (_MATCH_TOKEN_BYTES * tokens + 3 * prompts + _MATCH_BYTES * rollouts) * steps // own.steps
-    return Disk(
+    return DiskNeed(
         checkpoints=kept * one,
         matches=min(matches, int(own.max_matches_gb * 1e9)),
         lines=_LINE_BYTES * own.steps,

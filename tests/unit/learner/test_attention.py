@@ -39,7 +39,7 @@ def reference(query, key, value, lengths, scale, window, softcap):
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize(("window", "softcap"), [(None, None), (3, None), (None, 2.0), (3, 2.0)])
 def test_values_and_gradients_equal_those_of_each_sequence_alone(monkeypatch, plain_length, kv_heads, window, softcap):
-    monkeypatch.setattr(blocks, "_PLAIN_LENGTH", plain_length)
+    monkeypatch.setattr(blocks, "PLAIN_LENGTH", plain_length)
     lengths = [9, 9, 8, 8, 5, 2, 1, 1]  # blocks with and without padding, and of one token
     generator = torch.Generator().manual_seed(0)
     shapes = ((4, 6), (kv_heads, 6), (kv_heads, 5))

@@ -48,7 +48,7 @@ SMALL = settings_from(
 def _shape(config: Any):
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config)
-    return shape_of(model, config, SMALL)
+    return shape_of(model, config, SMALL.adapter)
 
 
 def _pair(config: Any, dtype: torch.dtype) -> AdapterPair:
@@ -142,24 +142,7 @@ def test_the_cache_of_the_torch_engine_takes_what_was_estimated(pair, shape, mon
 
 def test_matches_take_about_what_was_estimated_a_token(tmp_path, shape):
     rng = random.Random(0)
-    words = [
-        "so",
-        "the",
-        "sum",
-        "of",
-        "four",
-        "numbers",
-        "is",
-        "then",
-        "we",
-        "try",
-        "again",
-        "with",
-        "*",
-        "+",
-        "12",
-        "7",
-    ]
+    words = ["so", "the", "sum", "of", "four", "numbers", "is", "then", "we", "try", "again", "*", "+", "12"]
     matches = []
     for sample in range(12):
         tokens = tuple(rng.randrange(150_000) for _ in range(600))

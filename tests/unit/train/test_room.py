@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agon.audit.hardware import Memory as Free
+from agon.audit.hardware import Memory
 from agon.errors import ResourceError, RunError
 from agon.train import room
 from agon.train.budget import Budget
-from agon.train.footprint import Disk, Memory
+from agon.train.footprint import DiskNeed, MemoryNeed
 from agon.train.room import check_room
 
 GIB = 1 << 30
-MEMORY = Memory(base=4 * GIB, engine=0, adapters=GIB, cache=GIB, microbatch=2 * GIB, host=GIB, keeps_cache=False)
+MEMORY = MemoryNeed(base=4 * GIB, engine=0, adapters=GIB, cache=GIB, microbatch=2 * GIB, host=GIB, keeps_cache=False)
 BUDGET = Budget(
     method="agon",
     rollouts_per_problem=1,
@@ -27,7 +27,7 @@ BUDGET = Budget(
     device="cpu",
     engine="torch",
     memory=MEMORY,
-    disk=Disk(checkpoints=3 * 10**9, matches=10**9, lines=0),
+    disk=DiskNeed(checkpoints=3 * 10**9, matches=10**9, lines=0),
 )
 
 
@@ -36,7 +36,7 @@ def look(monkeypatch, tmp_path):
     """Return a function (free memory, free disk, budget) -> what is said."""
 
     def run(free, disk=10**12, *, swap=0, budget=BUDGET, gpu=0):
-        monkeypatch.setattr(room, "memory_bytes", lambda: Free(64 * GIB, int(free * GIB)))
+        monkeypatch.setattr(room, "memory_bytes", lambda: Memory(64 * GIB, int(free * GIB)))
         monkeypatch.setattr(room, "swap_bytes", lambda: int(swap * GIB))
         monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=disk))
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(gpu * GIB), 80 * GIB))
