@@ -49,7 +49,9 @@ def run_jobs(
     running: dict[str, Process] = {}
     try:
         with termination_as_interrupt():
-            return _run_all(list(jobs), running, num_parallel, on_tick, keep_going=keep_going, devices=devices)
+            return _run_all(
+                list(jobs), running, num_parallel=num_parallel, on_tick=on_tick, keep_going=keep_going, devices=devices
+            )
     finally:
         _stop(running.values())
 
@@ -57,9 +59,9 @@ def run_jobs(
 def _run_all(
     waiting: list[Job],
     running: dict[str, Process],
+    *,
     num_parallel: int,
     on_tick: OnTick,
-    *,
     keep_going: bool,
     devices: Sequence[str],
 ) -> list[Failure]:

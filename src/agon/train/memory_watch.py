@@ -43,16 +43,16 @@ class MemoryWatch:
 
     def _low(self, step: int) -> list[RunAlarm]:
         free = self._look()
-        found = [self._judged(step, free, "the machine", "end other programs, or lower rollout.max_rows")]
+        found = [self._judged(step, free, about="the machine", remedy="end other programs, or lower rollout.max_rows")]
         if self._device.type == "cuda":
             left = Memory(torch.cuda.mem_get_info(self._device)[1], free_bytes_at_peak(self._device))
             remedy = (
                 "lower train.tokens_per_microbatch, rollout.max_rows or rollout.engine_memory_share in the next run"
             )
-            found.append(self._judged(step, left, "the GPU", remedy))
+            found.append(self._judged(step, left, about="the GPU", remedy=remedy))
         return [alarm for alarm in found if alarm is not None]
 
-    def _judged(self, step: int, memory: Memory, about: str, remedy: str) -> RunAlarm | None:
+    def _judged(self, step: int, memory: Memory, *, about: str, remedy: str) -> RunAlarm | None:
         share, limit = memory.free / memory.total, self._own.low_memory_share
         if share > limit:
             return None
