@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Pack a matrix, or any run folder, for a machine that gives back small files only.
+"""Pack a matrix, or any run folder, into files small enough to be kept in a repository or sent along.
 
     python scripts/pack_evidence.py FOLDER OUT [--matches] [--adapters]
 
@@ -37,7 +37,7 @@ def pack(folder: Path, out: Path, *, part_bytes: int, matches: bool, adapters: b
     if not paths:
         raise SystemExit(f"{folder} holds nothing to pack: name a run folder or a matrix")
     packed = io.BytesIO()
-    # A low level: what is packed here is waited for by a machine that costs money.
+    # A low level, for speed.
     with tarfile.open(fileobj=packed, mode="w:xz", preset=2) as archive:
         for path in paths:
             archive.add(path, arcname=path.relative_to(folder.parent))
@@ -55,7 +55,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--part-mib", type=float, default=15.5)
+    parser.add_argument("--part-mib", type=float, default=15.5, help="the largest part")
     parser.add_argument("--matches", action="store_true")
     parser.add_argument("--adapters", action="store_true")
     options = parser.parse_args()

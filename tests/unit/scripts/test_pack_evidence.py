@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pack = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "pack_evidence.py"))["pack"]
+pack = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "pack_evidence.py"))["pack"]
 
 
 @pytest.fixture
