@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -30,9 +31,11 @@ def imported(key: str, name: str) -> Any:
     """
     module, _, attribute = name.partition(":")
     try:
-        return getattr(import_module(module), attribute)
+        with own_code():
+            return getattr(import_module(module), attribute)
     except ModuleNotFoundError as error:
-        remedy = "put the module's folder on PYTHONPATH"
+        is_itself = f"{module}.".startswith(f"{error.name}.")
+        remedy = "put the module's folder on PYTHONPATH" if is_itself else f"install what {module} imports"
         raise ConfigError(f"{key} is {name!r}, which cannot be imported ({error}): {remedy}") from None
     except Exception as error:  # a module of the user's own may raise anything
         reason = f"{type(error).__name__}: {error}"
@@ -49,3 +52,16 @@ def imported_function(key: str, name: str) -> Callable[..., Any]:
     if not callable(found):
         raise ConfigError(f"{key} is {name!r}, which is {type(found).__name__} and cannot be called: name a function")
     return found
+
+
+@contextmanager
+def own_code() -> Generator[None]:
+    """Let a module of the user's own that calls `sys.exit` fail as with any other exception: it would end agon without a word.
+
+    Raises:
+        RuntimeError: it did.
+    """
+    try:
+        yield
+    except SystemExit as ended:
+        raise RuntimeError(f"it called sys.exit({ended.code!r})") from None

@@ -27,7 +27,11 @@ def test_a_function_of_a_module_is_found(module):
         ("def double(x)\n", "SyntaxError.*mend the module"),
         ("1 / 0\n", "ZeroDivisionError: division by zero.*mend the module"),
         ("", "has no attribute 'double'"),
-        ("import no_such_module_of_mine\n", "No module named 'no_such_module_of_mine'.*on PYTHONPATH"),
+        (
+            "import no_such_module_of_mine\n",
+            "No module named 'no_such_module_of_mine'.*install what imported_.* imports",
+        ),
+        ("raise SystemExit(0)\n", r"it called sys.exit\(0\).*mend the module"),
     ],
 )
 def test_a_module_that_fails_is_told_in_one_line(module, text, words):
@@ -35,6 +39,12 @@ def test_a_module_that_fails_is_told_in_one_line(module, text, words):
     with pytest.raises(ConfigError, match=f"task.verifier is '{name}:double'.*{words}") as told:
         imported("task.verifier", f"{name}:double")
     assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["no_such_module_of_mine", "no_such_module_of_mine.inner"])
+def test_a_module_that_is_not_found_has_a_folder(name):
+    with pytest.raises(ConfigError, match=r"No module named 'no_such_module_of_mine'.*on PYTHONPATH"):
+        imported("task.verifier", f"{name}:double")
 
 
 def test_what_cannot_be_called_is_no_function(module):

@@ -7,9 +7,9 @@ import json
 import re
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO
 
 from agon.errors import ConfigError
 from agon.records import NAMED_TASKS
@@ -147,15 +147,30 @@ def add_comparison(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--split", choices=("test", "dev"), help="compare evaluations on this split (default: test)")
 
 
+_document_streams: list[TextIO] = []
+
+
+@contextmanager
+def documents_only() -> Generator[None]:
+    """Keep standard output for JSON documents: what a module of the user's own or a library prints goes to standard error."""
+    _document_streams.append(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _document_streams.pop()
+
+
 def print_json(document: dict[str, Any]) -> None:
     """Print one JSON document on standard output."""
+    stream = _document_streams[-1] if _document_streams else sys.stdout
     line = json.dumps(document, ensure_ascii=False, allow_nan=False)
     try:
-        line.encode(sys.stdout.encoding or "utf-8")
+        line.encode(stream.encoding or "utf-8")
     except UnicodeEncodeError:
         # Half a surrogate pair, or a letter that the terminal does not know: JSON can say it in ASCII.
         line = json.dumps(document, allow_nan=False)
-    print(line)
+    print(line, file=stream)
 
 
 def settings_of(name: str, overrides: list[str]) -> Settings:

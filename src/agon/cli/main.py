@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from agon import __version__
 from agon.cli import ablate, compare, data, doctor, evaluate, export, report, serve, solve, train, verify
-from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser, tell
+from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser, documents_only, tell
 from agon.cli.streams import lossy_stderr
 from agon.errors import AgonError
 from agon.signals import termination_as_interrupt
@@ -36,7 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 usage or configuration, 3 diverged, 130 interrupted."""
     _open_closed_streams()
     options = build_parser().parse_args(arguments)
-    return run_guarded(lambda: options.run(options))
+    return run_guarded(lambda: _run(options))
+
+
+def _run(options: Namespace) -> int:
+    with documents_only() if getattr(options, "json", False) else nullcontext():
+        return options.run(options)
 
 
 def run_guarded(command: Callable[[], int]) -> int:
@@ -54,6 +61,10 @@ def run_guarded(command: Callable[[], int]) -> int:
         except KeyboardInterrupt:
             print("agon: interrupted", file=sys.stderr)
             return EXIT_INTERRUPTED
+        except SystemExit as ended:
+            # No command of ours does.
+            tell(f"a module of your own or a library called sys.exit({ended.code!r}), which ended the command: mend it")
+            return EXIT_FAILED
         except Exception as error:
             code = _tell(error)
             if code is None:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from agon.errors import DataError
-from agon.imported import imported_function
+from agon.imported import imported_function, own_code
 from agon.tasks.table import Row, Table, shown, table_of
 
 
@@ -21,7 +21,8 @@ def open_generated(name: str, *, num_problems: int, seed: int) -> Table:
     function = imported_function("task.name", name)
     rows: list[Row] = []
     try:
-        rows.extend(_rows(function(num_problems, seed), num_problems))
+        with own_code():
+            rows.extend(_rows(function(num_problems, seed), num_problems))
     except Exception as error:  # a function of the user's own may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"{name} failed after {len(rows)} rows ({reason}): mend the function") from None

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from agon.answers import extract_answer
 from agon.config import VerifierSettings
 from agon.errors import VerifierError
-from agon.imported import imported_function, is_own
-from agon.records import AnswerStyle, Completion, Problem, Verdict
+from agon.imported import imported_function, is_own, own_code
+from agon.records import OUTCOMES, AnswerStyle, Completion, Problem, Verdict
+from agon.secrecy import redact_text
 from agon.verifiers.code import CodeChecker
 from agon.verifiers.exact import check_exact
 from agon.verifiers.expression import check_expression
@@ -163,11 +164,23 @@ def _check(problem: Problem, completion: Completion, answer: str | None) -> Verd
 
 
 def _check_own(problem: Problem, answer: str) -> Verdict:
-    verdict = imported_function("task.verifier", problem.verifier)(problem, answer)
+    judge = imported_function("task.verifier", problem.verifier)
+    with own_code():
+        verdict = judge(problem, answer)
     if not isinstance(verdict, Verdict):
         raise TypeError(f"{problem.verifier} returned {verdict!r}, and no Verdict")
+    if verdict.outcome not in OUTCOMES or verdict.score != float(verdict.is_correct):
+        raise ValueError(
+            f"{problem.verifier} returned the outcome {verdict.outcome!r} with the score {verdict.score!r}: a right answer has "
+            '"correct" and 1.0, any other 0.0'
+        )
+    # They are kept as JSON, hours later.
+    texts: list[object] = [verdict.reason, verdict.answer or "", verdict.gold or ""]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{problem.verifier} returned a reason, answer or gold that is no text")
     return verdict
 
 
 def _failure(gold: str | None, answer: str, error: Exception) -> Verdict:
-    return Verdict("error", 0.0, f"{type(error).__name__}: {error}"[:200], answer, gold)
+    # It is kept with the match.
+    return Verdict("error", 0.0, redact_text(f"{type(error).__name__}: {error}"[:2000])[:200], answer, gold)

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from agon.cli import report
+from agon.cli import doctor, report
+from agon.cli.common import print_json
 from agon.cli.main import main
 from agon.errors import DataError
 
@@ -28,6 +29,7 @@ def failing(monkeypatch, error):
             RuntimeError("CUDA error: unspecified launch failure\nCUDA kernel"),
             "agon: the device failed (CUDA error: unspecified launch failure): look after it; a training: continue with --resume",
         ),
+        (SystemExit(0), "agon: a module of your own or a library called sys.exit(0), which ended the command: mend it"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried\nto"), "agon: out of memory: lower"),
     ],
 )
@@ -36,6 +38,17 @@ def test_whatever_fails_is_told_in_one_line(monkeypatch, capsys, error, line):
     said = capsys.readouterr().err
     assert said.startswith(line)
     assert said.count("\n") == 1
+
+
+def test_with_json_all_but_the_document_goes_to_standard_error(monkeypatch, capsys):
+    def talk(options):
+        print("loaded")
+        print_json({"here": 1})
+        return 0
+
+    monkeypatch.setattr(doctor, "doctor", talk)
+    assert main(["doctor", "--json"]) == 0
+    assert tuple(capsys.readouterr()) == ('{"here": 1}\n', "loaded\n")
 
 
 def test_our_own_mistakes_are_not_hidden(monkeypatch):

@@ -63,6 +63,9 @@ def test_a_function_that_fails_is_told_with_the_row(mine):
     mine.rows = rows
     with pytest.raises(DataError, match=r"mine_generated:rows failed after 1 rows \(KeyError: 'moon'\)"):
         load()
+    mine.rows = lambda num, seed: sys.exit(0)
+    with pytest.raises(DataError, match=r"failed after 0 rows \(RuntimeError: it called sys.exit\(0\)\)"):
+        load()
     mine.rows = dict  # takes no number and seed
     with pytest.raises(DataError, match="failed after 0 rows"):
         load()

@@ -1,3 +1,4 @@
+import re
 import sys
 from types import SimpleNamespace
 
@@ -67,6 +68,30 @@ def test_a_verifier_of_ones_own_decides_and_its_failures_are_errors(verifiers, m
     assert verdicts[0].reason == "longer than 2"
     assert "returned True, and no Verdict" in verdicts[1].reason
     assert verdicts[3].reason == "KeyError: 'least'"
+
+
+def _quit(problem, answer):
+    sys.exit(0)
+
+
+def _leak(problem, answer):
+    raise ValueError(f"hf_{'a' * 34} was refused")
+
+
+@pytest.mark.parametrize(
+    ("judge", "reason"),
+    [
+        (lambda problem, answer: Verdict("correct", float("nan")), "the score nan"),
+        (lambda problem, answer: Verdict("wrong", 1.0), "'wrong' with the score 1.0"),
+        (_quit, r"it called sys.exit\(0\)"),
+        (_leak, r"ValueError: \[redacted\] was refused"),
+    ],
+)
+def test_what_is_no_whole_verdict_is_an_error_that_can_be_kept(verifiers, monkeypatch, judge, reason):
+    monkeypatch.setitem(sys.modules, "mine_judging", SimpleNamespace(judge=judge))
+    (verdict,) = verifiers.verify([(problem("mine_judging:judge"), completion("<answer>abc</answer>"))], "tags")
+    assert verdict.outcome == "error"
+    assert re.search(reason, verdict.reason), verdict.reason
 
 
 def test_the_problem_names_its_verifier(verifiers):
