@@ -127,7 +127,7 @@ class Starter:
         for name in ("stdout", "stderr"):
             (place / name).touch()
         if is_cold:
-            return self._start_cold(words, place, cwd, [*faults], added, path, terminal)
+            return self._start_cold(words, place, cwd, faults=[*faults], added=added, path=path, terminal=terminal)
         request = {
             "place": str(place),
             "cwd": str(cwd),
@@ -178,13 +178,13 @@ class Starter:
         words: list[str],
         place: Path,
         cwd: Path,
+        *,
         faults: list[Fault],
         added: dict[str, str],
         path: Sequence[Path],
         terminal: int | None,
     ) -> Command:
         environment = _environment(*path) | {"AGON_FAULT": json.dumps(faults)} | added
-
         with (place / "stdout").open("wb") as out, (place / "stderr").open("wb") as err:
             process = subprocess.Popen(
                 [sys.executable, "-m", "agon.cli.main", *words],
