@@ -14,7 +14,7 @@ _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def is_own(name: str) -> bool:
-    """Tell whether a name is one of a module, and none of agon's own."""
+    """Tell whether a name is of something in a module of the user's, and not one that agon gives."""
     return ":" in name
 
 
