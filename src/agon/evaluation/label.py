@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agon.evaluation.load import Opened
 from agon.records import Direction, Lineup
+from agon.tasks.data import TaskData
 
 
 def default_label(opened: Opened, lineup: Lineup, protocol: str, direction: Direction | None, *, split: str) -> str:
@@ -14,9 +15,7 @@ def default_label(opened: Opened, lineup: Lineup, protocol: str, direction: Dire
     own = opened.settings
     num_drafts = len(lineup.drafters)
     parts = [
-        _file_name(opened.task.source)
-        if opened.task.name == "custom"
-        else re.sub(r"[^A-Za-z0-9._+\-]", "_", opened.task.name),
+        _task_name(opened.task),
         split,
         protocol,
         direction or (lineup.drafters[0] or "base").lower(),
@@ -29,6 +28,8 @@ def default_label(opened: Opened, lineup: Lineup, protocol: str, direction: Dire
     return "-".join(part for part in parts if part)
 
 
-def _file_name(source: str) -> str:
-    """Return the part of a data source's name that can stand in a file name."""
-    return re.sub(r"[^A-Za-z0-9._]+", "_", Path(source).name)[:40].strip("._") or "custom"
+def _task_name(task: TaskData) -> str:
+    """Return the part of a task's name, or of its data source's where it has none, that can stand in a file name."""
+    if task.name != "custom":
+        return re.sub(r"[^A-Za-z0-9._+\-]", "_", task.name)
+    return re.sub(r"[^A-Za-z0-9._]+", "_", Path(task.source).name)[:40].strip("._") or "custom"
