@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +51,7 @@ def train(options: Namespace) -> int:
         settings = settings_of(name, options.set)
     if options.dry_run:
         return _dry_run([settings])
-    return _train_one(settings, out, resume=options.resume)
+    return _train_one(settings, out, resume=options.resume, overrides=options.set)
 
 
 def _train_quickstart(options: Namespace, out: Path) -> int:
@@ -77,7 +79,7 @@ def _train_quickstart(options: Namespace, out: Path) -> int:
     return 0
 
 
-def _train_one(settings: Settings, out: Path, *, resume: bool) -> int:
+def _train_one(settings: Settings, out: Path, *, resume: bool, overrides: Sequence[str]) -> int:
     from agon.cli.progress import StepProgress
     from agon.train.run import Watcher, resume_training, run_training
 
@@ -85,8 +87,10 @@ def _train_one(settings: Settings, out: Path, *, resume: bool) -> int:
         watcher = Watcher(say=progress.say, on_step=progress.on_step)
         trained = resume_training(out, settings, watcher) if resume else run_training(settings, out, watcher)
     if trained.was_stopped:
+        # A run keeps the settings that it began with; what a continuation changes counts for that call alone.
+        again = "".join(f" --set {shlex.quote(override)}" for override in overrides) if resume else ""
         print(
-            f"agon: stopped after step {trained.completed_steps}, saved; continue with --resume --out {out}",
+            f"agon: stopped after step {trained.completed_steps}, saved; continue with --resume --out {out}{again}",
             file=sys.stderr,
         )
         return EXIT_INTERRUPTED
