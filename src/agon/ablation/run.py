@@ -136,8 +136,10 @@ def adopt(plan: Plan, before: Matrix | None) -> Plan:
 
 
 def cell_states(plan: Plan, out: Path) -> dict[str, CellState]:
-    """Return how far every cell of a plan is, by its name; `base` stands for the evaluations of the untrained base."""
+    """Return how far every cell of a plan is, by its name; `base` stands for the evaluations of the untrained base, if any are planned."""
     states: dict[str, CellState] = {cell.name: _state(cell, out) for cell in plan.cells}
+    if not plan.base_evaluations:
+        return states
     missing = missing_evaluations(out / plan.matrix.base, plan.base_evaluations, stamp_of_base(plan.base))
     return {BASE: "waiting" if missing else "done", **states}
 
@@ -196,7 +198,7 @@ def _run_missing(
     plan: Plan, out: Path, states: dict[str, CellState], *, num_parallel: int, on_progress: OnProgress
 ) -> list[Failure]:
     jobs: list[Job] = []
-    if states[BASE] != "done":
+    if states.get(BASE, "done") != "done":
         recipe = write_cell_recipe(out, BASE, plan.base)
         jobs.append(_job(BASE, recipe, out / plan.matrix.base, plan.base_evaluations, "--base"))
     cells = {cell.name: cell for cell in plan.cells}

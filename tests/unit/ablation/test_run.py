@@ -69,6 +69,12 @@ def test_cells_that_have_not_begun_or_not_ended_are_told_apart(tmp_path):
     assert describe_states(states) == "1 begun, 2 waiting"
 
 
+def test_a_base_that_is_not_measured_is_no_cell(tmp_path):
+    tree = {"train": {"steps": 2, "problems_per_step": 4, "group_size": 4}, "matrix": {"arms": [AGON], "base": []}}
+    planned = plan_matrix(tree, source="r.toml", name="r", seeds=(0,))
+    assert cell_states(planned, tmp_path) == {"agon-s0": "waiting"}
+
+
 def test_a_cell_with_other_settings_is_refused_before_anything_starts(tmp_path):
     settings = plan(AGON).cells[0].settings.model_dump(mode="json")
     RunFolder.create(tmp_path / "cells" / "agon-s0", settings=settings).close()
