@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agon.config import did_you_mean
 from agon.errors import ConfigError
-from agon.imported import imported, is_own
+from agon.imported import imported, is_own, own_code
 from agon.methods.agon import Agon
 from agon.methods.answer_visible import AnswerVisible
 from agon.methods.base import BaseMethod
@@ -86,8 +86,13 @@ def method_named(name: str) -> BaseMethod:
 
 def _imported(name: str) -> BaseMethod:
     found = imported("train.method", name)
-    # No other class is made an instance of.
-    method = found() if isinstance(found, type) and issubclass(found, BaseMethod) else found
+    try:
+        # No other class is made an instance of.
+        with own_code():
+            method = found() if isinstance(found, type) and issubclass(found, BaseMethod) else found
+    except Exception as error:  # such as a method that it lacks, or whatever its own code raises
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"train.method is {name!r}, which cannot be made ({reason}): mend the class") from None
     if not isinstance(method, BaseMethod):
         raise ConfigError(
             f"train.method is {name!r}, which is no agon.methods.base.BaseMethod: make it a subclass of one"

@@ -33,6 +33,7 @@ def test_an_unknown_method_is_refused_with_the_nearest_known_one():
         ("agon.records:NoSuchName", "cannot be imported"),
         ("subprocess:Popen", r"is no agon\.methods\.base\.BaseMethod"),
         (".records:METHODS", "cannot be imported"),
+        ("agon.methods.base:BaseMethod", "cannot be made .*abstract class BaseMethod.*mend the class"),
         ("agon.records:METHODS", r"is no agon\.methods\.base\.BaseMethod"),
     ],
 )
