@@ -170,12 +170,19 @@ def _apply_override(tree: dict[str, Any], override: str) -> None:
     inner = tree.setdefault(table, {})
     if not isinstance(inner, dict):
         raise ConfigError(f"--set {override!r}: {table} is not a table")
-    inner[name] = _parse_value(value.strip())
+    inner[name] = _parse_value(value.strip(), choices=_choices(table, name))
 
 
-def _parse_value(text: str) -> Any:
-    """Read a value as TOML would, and take what TOML cannot read as a plain string."""
-    if text in ("none", "null"):
+def _choices(table: str, name: str) -> tuple[Any, ...]:
+    """Return the words that a key takes, if it takes nothing else."""
+    info = Settings.model_fields.get(table)
+    field = None if info is None else _fields_of(info.annotation).get(name)
+    return () if field is None else get_args(field.annotation)
+
+
+def _parse_value(text: str, *, choices: Container[Any]) -> Any:
+    """Read a value as TOML would, and take what TOML cannot read as a plain string. `none` is no value, where it is no word of the key's own."""
+    if text in ("none", "null") and text not in choices:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]

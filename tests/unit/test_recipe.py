@@ -159,6 +159,12 @@ def test_overrides_take_precedence_and_are_read_as_toml():
     assert settings.adapter.targets == ("q_proj",)
 
 
+def test_none_is_a_word_where_a_key_has_it_and_no_value_elsewhere():
+    overrides = ["tracking.backend=none", "train.advantage=none", "task.path=none"]
+    settings = settings_from({"tracking": {"backend": "wandb"}, "task": {"path": "mine.jsonl"}}, overrides)
+    assert (settings.tracking.backend, settings.train.advantage, settings.task.path) == ("none", "none", None)
+
+
 @pytest.mark.parametrize("override", ["steps=5", "train.steps", "train.=5", "=5"])
 def test_a_malformed_override_is_refused(override):
     with pytest.raises(ConfigError, match=r"table\.key=value"):
