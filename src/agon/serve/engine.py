@@ -27,6 +27,8 @@ _PAUSE_FOR_EACH_S = 0.001
 # operation while the loop is busy.
 _SWITCH_S = 0.0002
 _NO_KEY = -1
+# A step of the engine takes a second at most, unless it hangs.
+_MOST_CLOSING_S = 10.0
 
 
 class EngineBackend:
@@ -114,13 +116,17 @@ class EngineBackend:
             raise EngineError(self._end_reason)
 
     async def close(self) -> None:
-        """Give up what is open, close the engine and wait until its thread has ended."""
+        """Give up what is open, close the engine and wait until its thread has ended, unless its step does not come back."""
         if self._thread is None:
             self._engine.close()
             return
         self._end("the server has closed its engine")
         self._commands.put(None)
-        await self._has_ended.wait()
+        try:
+            async with asyncio.timeout(_MOST_CLOSING_S):
+                await self._has_ended.wait()
+        except TimeoutError:
+            return
         self._thread.join()
 
     def _end(self, reason: str) -> None:

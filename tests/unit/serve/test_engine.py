@@ -288,6 +288,26 @@ def test_closing_ends_the_thread_and_every_open_turn(make_job, stepped_script, c
     asyncio.run(run())
 
 
+def test_a_step_that_never_comes_back_does_not_keep_the_server_from_ending(
+    make_job, stepped_script, char_reader, monkeypatch
+):
+    monkeypatch.setattr("agon.serve.engine._MOST_CLOSING_S", 0.05)
+    engine = stepped_script(_say, is_shut=True)
+
+    async def run():
+        backend = EngineBackend(engine, char_reader)
+        await backend.start()
+        task = asyncio.create_task(_all(backend, _turn(), make_job()))
+        await _until(lambda: engine.added)
+        await asyncio.wait_for(backend.close(), 5)
+        with pytest.raises(EngineError, match="has closed its engine"):
+            await task
+        assert not engine.is_closed
+        engine.gate.release(10)
+
+    asyncio.run(run())
+
+
 def test_an_engine_that_was_never_started_is_closed(stepped_script, char_reader):
     engine = stepped_script(_say)
     asyncio.run(EngineBackend(engine, char_reader).close())
