@@ -88,7 +88,7 @@ def test_killed_while_it_computes_it_goes_on_to_the_same_bytes(starter, train, w
 
 def test_killed_again_and_again_it_goes_on_to_the_same_bytes(starter, train, whole, place):
     out = place / "run"
-    _killed(train, out, {"event": "rename", "path": "/checkpoints/.step-000001", "number": 2})
+    _killed(train, out, {"event": "rename", "path": "/checkpoints/.step-000001"})
     for event, part in (("open", "optimizer-B"), ("rename", "checkpoints/.step-000002")):
         fault = {"at": {"event": event, "path": part}, "do": "kill"}
         assert starter.run("train", "--resume", "--out", out, cwd=place, faults=[fault]).code == -9
@@ -113,7 +113,7 @@ def test_killed_while_it_replaces_a_damaged_checkpoint_it_goes_on_to_the_same_by
     shutil.copytree(whole, out)
     (out / "checkpoints" / "step-000003" / "A" / "adapter_model.safetensors").write_bytes(b"")
     # The damaged folder is moved away, and the new one not yet in its place.
-    fault = {"at": {"event": "rename", "path": "checkpoints/.step-000003", "number": 2}, "do": "kill"}
+    fault = {"at": {"event": "rename", "path": "checkpoints/.step-000003"}, "do": "kill"}
     assert starter.run("train", "--resume", "--out", out, cwd=place, faults=[fault]).code == -9
     assert not (out / "checkpoints" / "step-000003").exists()
     _recovered(starter, train, out)

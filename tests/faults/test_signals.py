@@ -112,8 +112,9 @@ def test_a_second_signal_ends_a_server_at_once(serving, measured, place):
     with serving(measured, faults=[hang]) as server:
         answer = server.asked_aside("12 7 5 = 24")
         wait_until(reached.exists, "the engine hangs")
-        for _ in range(2):
-            server.command.send(signal.SIGINT)
+        server.command.send(signal.SIGINT)
+        wait_until(lambda: "once more to end at once" in server.command.stderr, "it heard")
+        server.command.send(signal.SIGINT)
         ended = server.command.wait()
         assert ended.code == 130, ended.told
         assert "Traceback" not in ended.told
