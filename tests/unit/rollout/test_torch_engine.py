@@ -25,7 +25,8 @@ def test_logprobs_equal_a_plain_forward_pass(family, make_base, plain_logprobs, 
     check_completions(requests, completions)
     assert sum(completion.num_tokens for completion in completions) > 60
     for request, completion in zip(requests, completions, strict=True):
-        assert completion.logprobs == pytest.approx(plain_logprobs(base.model, request, completion), abs=1e-4)
+        # The recurrent and the chunked form of Qwen3.5's gated delta rule round apart: 1.2e-4 on one Xeon, less on others.
+        assert completion.logprobs == pytest.approx(plain_logprobs(base.model, request, completion), abs=3e-4)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
