@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from agon.errors import ConfigError, ModelError
+from agon.prompts.marks import without_marks
 from agon.prompts.wordings import WORDINGS, Aim
 from agon.records import AnswerStyle, Problem, Prompt, Summary
 
@@ -49,6 +51,7 @@ class PromptBuilder:
         self._switches: dict[str, bool] = {} if enable_thinking is None else {"enable_thinking": enable_thinking}
         self._has_template = bool(template)
         self._special = sorted({str(token) for token in tokenizer.all_special_tokens} - {""}, key=len, reverse=True)
+        self._special_at_end = re.compile(rf"(?:{'|'.join(map(re.escape, self._special))})\Z")
 
     def draft(self, problem: Problem) -> Prompt:
         """Ask for a solution of a problem."""
@@ -64,21 +67,10 @@ class PromptBuilder:
         return replace(problem, question=self._without_special(problem.question))
 
     def _without_special(self, text: str) -> str:
-        """Strip a text of special tokens, and of those that what is left of it spells anew: in one pass, since whoever asks a server may nest
-        them a hundred thousand deep.
-        """
         if not any(token in text for token in self._special):
             return text
-        specials, longest = tuple(self._special), len(self._special[0])
-        last_characters = {token[-1] for token in specials}
-        left: list[str] = []
-        for character in text:
-            left.append(character)
-            if character in last_characters:
-                end = "".join(left[-longest:])
-                if end.endswith(specials):
-                    del left[-len(next(token for token in specials if end.endswith(token))) :]
-        return "".join(left)
+        last_characters = {token[-1] for token in self._special}
+        return without_marks(text, self._special_at_end, last_characters=last_characters, longest=len(self._special[0]))
 
     def _render(self, question: str) -> Prompt:
         text = question + self._ending

@@ -11,6 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from agon.config import TaskSettings
 from agon.errors import ConfigError
 from agon.match.lineups import lineup_for
+from agon.prompts.marks import without_marks
 from agon.prompts.summary import DraftSummarizer
 from agon.prompts.wordings import WORDINGS
 from agon.records import AnswerStyle, Lineup, Problem, Prompt, Role, Summary
@@ -151,20 +152,15 @@ class EndpointPrompts:
 
     def challenge(self, problem: Problem, summaries: Sequence[Summary]) -> Prompt:
         """Ask for a solution of a problem by one who reads the summaries of one or more rivals."""
-        shown = [replace(summary, text=_without_marks(summary.text)) for summary in summaries]
+        shown = [
+            replace(
+                summary, text=without_marks(summary.text, _ENDS_WITH_MARK, last_characters=">]", longest=_LONGEST_MARK)
+            )
+            for summary in summaries
+        ]
         return Prompt((), self._wording.challenge(problem, shown, self._style))
 
 
 def endpoint_summarizer(style: AnswerStyle) -> DraftSummarizer:
     """Return what says what a challenger may see of a draft, with lengths in words and signs: an endpoint's tokenizer is not known."""
     return DraftSummarizer(style, words_of)
-
-
-def _without_marks(text: str) -> str:
-    """Strip a text of marks, and of those that what is left of it spells anew: in one pass, since a draft may nest them deep."""
-    left: list[str] = []
-    for character in text:
-        left.append(character)
-        if character in ">]" and (mark := _ENDS_WITH_MARK.search("".join(left[-_LONGEST_MARK:]))):
-            del left[-len(mark[0]) :]
-    return "".join(left)
