@@ -65,16 +65,16 @@ def _run_all(
     keep_going: bool,
     devices: Sequence[str],
 ) -> list[Failure]:
-    placed: dict[str, str] = {}
+    placed: dict[str, str | None] = {}
     logs = {job.name: job.log for job in waiting}
     failures: list[Failure] = []
     while waiting or running:
         while waiting and len(running) < num_parallel:
             job = waiting.pop(0)
-            device = _emptiest(devices, [placed[name] for name in running if name in placed])
+            taken = [placed[name] for name in running]
+            # The one with the fewest jobs, the first of equals.
+            device = placed[job.name] = min(devices, key=taken.count, default=None)
             running[job.name] = start(job, device)
-            if device is not None:
-                placed[job.name] = device
         time.sleep(_POLL_S)
         on_tick(list(running))
         codes = {name: process.poll() for name, process in running.items()}
@@ -86,11 +86,6 @@ def _run_all(
         if failures and not keep_going:
             break
     return failures
-
-
-def _emptiest(devices: Sequence[str], taken: Sequence[str]) -> str | None:
-    """Return the device with the fewest jobs, the first of equals; None where there is none."""
-    return min(devices, key=taken.count, default=None)
 
 
 def _failure(name: str, log: Path, code: int) -> Failure:
