@@ -33,7 +33,8 @@ def check_room(budget: Budget, out: Path, *, say: Callable[[str], None]) -> None
         RunError: not enough disk.
     """
     memory, is_gpu = budget.memory, budget.device == "cuda"
-    free = torch.cuda.mem_get_info()[0] if is_gpu else memory_bytes().free
+    in_main = memory_bytes().free
+    free = torch.cuda.mem_get_info()[0] if is_gpu else in_main
     where = "GPU" if is_gpu else "main"
     needed = memory.peak if is_gpu else memory.peak + memory.host
     at_most = free if is_gpu else free + swap_bytes()
@@ -51,9 +52,9 @@ def check_room(budget: Budget, out: Path, *, say: Callable[[str], None]) -> None
     # vLLM takes no larger cache than there is room for, and neither does a learner that may choose its micro-batches.
     if needed > _CLOSE * free:
         say(f"warning: memory may not suffice: lower {_LOWER[budget.engine]} or the caps of rollout if it does not")
-    if is_gpu and memory.host > _CLOSE * memory_bytes().free:
+    if is_gpu and memory.host > _CLOSE * in_main:
         say(
-            f"warning: loading may take {readable(memory.host)} of main memory, and {readable(memory_bytes().free)} are free: end other "
+            f"warning: loading may take {readable(memory.host)} of main memory, and {readable(in_main)} are free: end other "
             "programs if it fails"
         )
     if budget.disk.total > _CLOSE * disk:
