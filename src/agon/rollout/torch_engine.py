@@ -61,27 +61,37 @@ class TorchEngine:
         for adapter in dict.fromkeys(request.adapter for request in requests):
             indexes = [index for index, request in enumerate(requests) if request.adapter == adapter]
             while indexes:
-                group = [requests[index] for index in indexes]
-                try:
-                    # Closed at once when `on_finish` raises, so that the model is left as it was found.
-                    with (
-                        self._parts.source.sampling(adapter) as model,
-                        closing(self._run(ModelCall(model), group)) as run,
-                    ):
-                        for ended in run:
-                            index = indexes[ended.key]
-                            completions[index] = self._parts.completion(ended)
-                            if on_finish is not None:
-                                on_finish(index, completions[index])
-                except _NoRoomError:
-                    # Halved out of the handler: the failure holds on to every tensor of the batch.
-                    has_room = False
-                else:
-                    has_room = True
+                has_room = self._sample(requests, indexes, completions, on_finish=on_finish)
                 indexes = [index for index in indexes if index not in completions]
                 if not has_room:
                     self._halve_rows([requests[index] for index in indexes])
         return [completions[index] for index in range(len(requests))]
+
+    def _sample(
+        self,
+        requests: Sequence[Request],
+        indexes: Sequence[int],
+        completions: dict[int, Completion],
+        *,
+        on_finish: OnFinish | None,
+    ) -> bool:
+        """Sample those of the requests, all of one adapter, into `completions`; return whether the memory held them to the end."""
+        group = [requests[index] for index in indexes]
+        try:
+            # Closed at once when `on_finish` raises, so that the model is left as it was found.
+            with (
+                self._parts.source.sampling(group[0].adapter) as model,
+                closing(self._run(ModelCall(model), group)) as run,
+            ):
+                for ended in run:
+                    index = indexes[ended.key]
+                    completions[index] = self._parts.completion(ended)
+                    if on_finish is not None:
+                        on_finish(index, completions[index])
+        except _NoRoomError:
+            # Rows are halved by who called: the failure holds on to every tensor of the batch until this returns.
+            return False
+        return True
 
     def close(self) -> None:
         """Nothing to give back: the model belongs to its pair, and caches live for one call."""
