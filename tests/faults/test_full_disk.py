@@ -46,42 +46,40 @@ def _resumed(starter, out, folder):
     assert resumed.code == 0, resumed.told
 
 
-@pytest.mark.parametrize(("part", "number"), WRITTEN)
-def test_a_training_on_a_full_disk_says_so_and_goes_on_once_there_is_room(disk, whole, tmp_path, part, number):
-    out, seen = disk.inside / "run", disk.outside / "run"
+def _train_until_full(disk, tmp_path, at):
+    """Start a training, fill the disk at a moment of it, and return how it ended."""
     reached = tmp_path / "reached"
-    fault = {"at": {"event": "open", "path": part, "number": number}, "do": "pause", "reached": str(reached)}
-    words = ("train", "quickstart-agon", "--out", out, *TINY_WORDS)
-    training = disk.starter.start(*words, cwd=disk.inside, faults=[fault])
-    wait_until(lambda: reached.exists() or training.is_over, f"{part} is opened")
+    words = ("train", "quickstart-agon", "--out", disk.inside / "run", *TINY_WORDS)
+    training = disk.starter.start(*words, cwd=disk.inside, faults=[{"at": at, "do": "pause", "reached": str(reached)}])
+    wait_until(lambda: reached.exists() or training.is_over, f"{at} is reached")
     disk.fill()
     (tmp_path / "reached.go").touch()
-    ended = training.wait()
-    assert ended.code == 1, ended.told
-    assert "the disk is full: free some space" in ended.reason
+    return training.wait()
+
+
+def _require_whole_with_room(disk, whole):
+    """Free the disk: what the training left has nothing half-written, and it goes on to the same bytes."""
+    seen = disk.outside / "run"
     assert not leftovers(seen)
     disk.free()
-    _resumed(disk.starter, out, seen)
+    _resumed(disk.starter, disk.inside / "run", seen)
     require_same(seen, whole)
     disk.clear()
+
+
+@pytest.mark.parametrize(("part", "number"), WRITTEN)
+def test_a_training_on_a_full_disk_says_so_and_goes_on_once_there_is_room(disk, whole, tmp_path, part, number):
+    ended = _train_until_full(disk, tmp_path, {"event": "open", "path": part, "number": number})
+    assert ended.code == 1, ended.told
+    assert "the disk is full: free some space" in ended.reason
+    _require_whole_with_room(disk, whole)
 
 
 def test_a_checkpoint_for_which_there_is_no_room_is_not_begun(disk, whole, tmp_path):
-    out, seen, reached = disk.inside / "run", disk.outside / "run", tmp_path / "reached"
-    fault = {"at": {"call": "agon.train.loop:save_state", "number": 2}, "do": "pause", "reached": str(reached)}
-    words = ("train", "quickstart-agon", "--out", out, *TINY_WORDS)
-    training = disk.starter.start(*words, cwd=disk.inside, faults=[fault])
-    wait_until(lambda: reached.exists() or training.is_over, "it is to save")
-    disk.fill()
-    (tmp_path / "reached.go").touch()
-    ended = training.wait()
+    ended = _train_until_full(disk, tmp_path, {"call": "agon.train.loop:save_state", "number": 2})
     assert ended.code == 1, ended.told
     assert "the checkpoint was not begun" in ended.reason
-    assert not leftovers(seen)
-    disk.free()
-    _resumed(disk.starter, out, seen)
-    require_same(seen, whole)
-    disk.clear()
+    _require_whole_with_room(disk, whole)
 
 
 def test_a_start_on_a_disk_without_room_is_refused_before_anything_is_written(disk):

@@ -40,6 +40,12 @@ def _killed(train, out, at, *words):
     return ended
 
 
+def _killed_at_a_file(train, out, moments, fraction, *, part):
+    number = _number_of(moments, fraction, part)
+    print(f"seed {SEED}: killed before {moments[number - 1]}, moment {number} of {len(moments)}")
+    _killed(train, out, {"event": "any", "path": str(out), "number": number})
+
+
 def _recovered(starter, train, out):
     """Continue a run that was killed, or begin it again where it had not begun."""
     resumed = starter.run("train", "--resume", "--out", out, cwd=out.parent)
@@ -53,10 +59,8 @@ def _recovered(starter, train, out):
 
 @pytest.mark.parametrize("fraction", AT_A_FILE)
 def test_killed_as_it_touches_a_file_it_goes_on_to_the_same_bytes(starter, train, whole, moments, place, fraction):
-    number = _number_of(moments, fraction, "")
-    print(f"seed {SEED}: killed before {moments[number - 1]}, moment {number} of {len(moments)}")
     out = place / "run"
-    _killed(train, out, {"event": "any", "path": str(out), "number": number})
+    _killed_at_a_file(train, out, moments, fraction, part="")
     _recovered(starter, train, out)
     require_same(out, whole)
     assert not leftovers(out)
@@ -64,10 +68,8 @@ def test_killed_as_it_touches_a_file_it_goes_on_to_the_same_bytes(starter, train
 
 @pytest.mark.parametrize("fraction", IN_A_CHECKPOINT)
 def test_killed_within_a_checkpoint_it_goes_on_to_the_same_bytes(starter, train, whole, moments, place, fraction):
-    number = _number_of(moments, fraction, "/checkpoints/.step-")
-    print(f"seed {SEED}: killed before {moments[number - 1]}, moment {number} of {len(moments)}")
     out = place / "run"
-    _killed(train, out, {"event": "any", "path": str(out), "number": number})
+    _killed_at_a_file(train, out, moments, fraction, part="/checkpoints/.step-")
     reported = starter.run("report", out, cwd=place)
     assert reported.code == 0, reported.told
     _recovered(starter, train, out)
