@@ -48,7 +48,7 @@ PROTOCOLS = (
 VERIFIERS = ("expression", "numeric", "exact", "math", "code", "reasoning-gym")
 NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp", "humaneval", "mbpp", "code_contests")
 CODE_TASKS = ("humaneval", "mbpp", "code_contests")
-WORDINGS = ("plain-v1", "plain-v2", "symbols-v1")
+WORDINGS = ("plain-v1", "plain-v2", "plain-v3", "symbols-v1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,9 +82,9 @@ class TaskSettings(Table):
     answer_style: AnswerStyle = "tags"
     """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>), `boxed` (\\boxed{…}), or `code` (a program
     in a fenced block), which goes with tasks that are checked by running programs."""
-    wording: Literal["plain-v1", "plain-v2", "symbols-v1"] = "plain-v1"
+    wording: Literal["plain-v1", "plain-v2", "plain-v3", "symbols-v1"] = "plain-v1"
     """Versioned wording of the draft and the challenge prompt; `plain-v2` shows a challenger the rival first and asks for its own solution
-    last; `symbols-v1` is the embedded base's own."""
+    last; `plain-v3` shows the rival, then the draft's own prompt; `symbols-v1` is the embedded base's own."""
     difficulty_min: float | None = None
     """Lowest level kept, where rows have one."""
     difficulty_max: float | None = None

@@ -2,8 +2,8 @@
 
 The paper's prompts are not public (arXiv:2607.07690): it only says that the challenger is told not to trust its rival, to verify
 independently, and to aim at being right where the rival is wrong. `plain-v1` says that in our words. `plain-v2` says the same in another
-order: a small base that has read a solution last goes on to its answer, and solves nothing (docs/evidence.md). `symbols-v1` is the few
-symbols that the embedded base was trained on.
+order: a small base that has read a solution last goes on to its answer, and solves nothing (docs/evidence.md). `plain-v3` ends a challenge
+with the draft's own prompt, word for word. `symbols-v1` is the few symbols that the embedded base was trained on.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def _last_word_challenge(problem: Problem, summaries: Sequence[Summary], style: 
     return f"{intro}\n\n{shown}\n\nProblem:\n{problem.question}\n\n{_OWN_SOLUTION} {_FORM[style]}"
 
 
+def _draft_last_challenge(problem: Problem, summaries: Sequence[Summary], style: AnswerStyle) -> str:
+    intro, shown = _rivals(summaries)
+    return f"{intro}\n\n{shown}\n\n{_plain_draft(problem, style)}"
+
+
 def _rivals(summaries: Sequence[Summary]) -> tuple[str, str]:
     """Return what a challenger is told of its rivals, and what it is shown of them."""
     is_shown = any(summary.shows_answer for summary in summaries)
@@ -104,5 +109,6 @@ def _symbols_challenge(problem: Problem, summaries: Sequence[Summary], style: An
 WORDINGS: dict[str, Wording] = {
     "plain-v1": Wording(_plain_draft, _plain_challenge, _plain_aim),
     "plain-v2": Wording(_plain_draft, _last_word_challenge, _plain_aim),
+    "plain-v3": Wording(_plain_draft, _draft_last_challenge, _plain_aim),
     "symbols-v1": Wording(_symbols_draft, _symbols_challenge, None),
 }

@@ -162,5 +162,15 @@ def test_the_second_wording_has_the_same_draft_and_the_own_solution_asked_for_la
     assert places == sorted(places)
 
 
+@pytest.mark.parametrize("rivals", [[SUMMARY], [SUMMARY, OTHER]])
+def test_the_third_wording_ends_a_challenge_with_the_prompt_of_a_draft(qwen_like, problem, rivals):
+    builder = PromptBuilder(qwen_like, wording="plain-v3", style="boxed")
+    asked = builder.draft(problem).text.removeprefix("<|user|>")
+    before, found, after = builder.challenge(problem, rivals).text.partition(asked)
+    assert asked.startswith("Solve the problem below.")
+    assert found and not after
+    assert before.index("Do not trust") < before.index(rivals[-1].text)
+
+
 def test_every_wording_a_recipe_may_name_exists():
     assert set(wordings.WORDINGS) == set(WORDINGS)
