@@ -168,7 +168,8 @@ def test_the_third_wording_ends_a_challenge_with_the_prompt_of_a_draft(qwen_like
     asked = builder.draft(problem).text.removeprefix("<|user|>")
     before, found, after = builder.challenge(problem, rivals).text.partition(asked)
     assert asked.startswith("Solve the problem below.")
-    assert found and not after
+    assert found
+    assert not after
     assert before.index("Do not trust") < before.index(rivals[-1].text)
 
 
