@@ -94,11 +94,18 @@ def world(agon, trained, tmp_path_factory) -> Path:
         (place / name).symlink_to(ROOT / name)
     write_rows(place / "mine.jsonl", [{"problem": f"What is {n} + 7?", "answer": f"{n + 7}"} for n in range(100)])
     write_rows(place / "evaluation.jsonl", [{"problem": f"What is {n} - 7?", "answer": f"{n - 7}"} for n in range(9)])
-    double = {"prompt": "Double a number.", "canonical_solution": "def double(n):\n    return 2 * n\n"}
-    write_rows(place / "problems.jsonl", [double | {"test": "for n in range(3):\n    assert double(n) == n + n\n"}])
+    programs = [
+        {
+            "prompt": f"Multiply a number by {k}.",
+            "canonical_solution": f"def f(n):\n    return {k} * n\n",
+            "test": f"assert f(5) == {5 * k}\n",
+        }
+        for k in range(2, 9)  # some for each of the three splits
+    ]
+    write_rows(place / "problems.jsonl", programs)
     mbpp = {"prompt": "Double it.", "test_list": ["assert f(2) == 4"], "code": "def f(n): return n + n"}
     write_rows(place / "mbpp.jsonl", [mbpp])
-    (place / "answer.py").write_text(double["canonical_solution"])
+    (place / "answer.py").write_text(programs[0]["canonical_solution"])
     return place
 
 
