@@ -15,6 +15,7 @@ StopReason = Literal["stop", "length"]
 Role = Literal["drafter", "challenger"]
 AnswerStyle = Literal["tags", "boxed", "code"]
 SummaryStyle = Literal["text", "tries"]
+Withholding = Literal["mark", "drop"]
 Direction = Literal["a-b", "b-a"]
 Reading = Literal["own", "shared", "placebo", "empty", "hidden"]
 Doubt = Literal["likelihood", "agreement"]
@@ -282,5 +283,6 @@ __all__ = [
     "Summary",
     "SummaryStyle",
     "Verdict",
+    "Withholding",
     "to_json",
 ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agon.evaluation.request import Wish
 
 # What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
-_NOT_OF_THE_DATA = frozenset({"wording", "answer_style", "max_prompt_tokens"})
+_NOT_OF_THE_DATA = frozenset({"wording", "withholding", "answer_style", "max_prompt_tokens"})
 _USED = ("model.", "task.", *SAMPLING_KEYS, "verifier.", "evaluation.", "reward.length_target")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agon.records import AnswerStyle
+from agon.records import AnswerStyle, Withholding
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(gt=0)]
@@ -85,6 +85,9 @@ class TaskSettings(Table):
     wording: Literal["plain-v1", "plain-v2", "plain-v3", "symbols-v1"] = "plain-v1"
     """Versioned wording of the draft and the challenge prompt; `plain-v2` shows a challenger the rival first and asks for its own solution
     last; `plain-v3` shows the rival, then the draft's own prompt; `symbols-v1` is the embedded base's own."""
+    withholding: Withholding = "mark"
+    """How a draft's final answer is kept from its challenger: `mark` puts `[withheld]` in its place, `drop` leaves out every sentence that
+    shows it. A small base may copy the mark into its own answer."""
     difficulty_min: float | None = None
     """Lowest level kept, where rows have one."""
     difficulty_max: float | None = None

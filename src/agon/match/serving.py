@@ -44,7 +44,7 @@ def open_serving_session(settings: Settings, checkpoint: Path) -> ServingSession
     return ServingSession(
         engine=open_stepping_engine(settings.rollout, loaded.pair, loaded.host),
         prompts=loaded.prompts,
-        summarizer=DraftSummarizer(style, tokenizer),
+        summarizer=DraftSummarizer(style, tokenizer, settings.task.withholding),
         verifiers=open_verifiers(settings.verifier),
         style=style,
         tokenizer=tokenizer,

@@ -21,7 +21,7 @@ from agon.model.pair import AdapterPair
 from agon.prompts.builder import PromptBuilder
 from agon.prompts.summary import DraftSummarizer
 from agon.prompts.wordings import Aim
-from agon.records import AnswerStyle, Problem, Summary
+from agon.records import AnswerStyle, Problem, Summary, Withholding
 from agon.rollout.engine import Engine
 from agon.seeding import numpy_rng
 from agon.tasks.data import DroppedRow, Origin
@@ -59,6 +59,7 @@ class Session:
     tokenizer: Any
     pair: AdapterPair | None = None
     max_lag: int = 0
+    withholding: Withholding = "mark"
     engine_seconds: float = 0.0
     verify_wait_seconds: float = 0.0
 
@@ -72,7 +73,7 @@ class Session:
     @property
     def summarizer(self) -> Summarizer:
         """What says what a challenger may see of a draft."""
-        return DraftSummarizer(self.style, self.tokenizer)
+        return DraftSummarizer(self.style, self.tokenizer, self.withholding)
 
     @property
     def sampling_seconds(self) -> float:
@@ -118,6 +119,7 @@ def open_session(settings: Settings, *, problems: Sequence[Problem] = (), checkp
         tokenizer=loaded.pair.base.tokenizer,
         pair=loaded.pair,
         max_lag=settings.rollout.max_adapter_lag,
+        withholding=settings.task.withholding,
     )
 
 
@@ -162,6 +164,7 @@ def open_base_session(settings: Settings) -> Session:
         verifiers=open_verifiers(settings.verifier),
         style=settings.task.answer_style,
         tokenizer=base.tokenizer,
+        withholding=settings.task.withholding,
     )
 
 

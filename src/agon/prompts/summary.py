@@ -8,10 +8,10 @@ from typing import Any
 
 from agon.answers import extract_answer, visible_text
 from agon.countdown_text import parse_tries, render_tries, withhold_hits
-from agon.prompts.withhold import WITHHELD, Withheld, is_readable, withhold_answer
+from agon.prompts.withhold import WITHHELD, Withheld, is_readable, withhold_answer, without_withheld
 from agon.prompts.withhold_code import shows_code, withhold_code
 from agon.prompts.wordings import NO_SUMMARY
-from agon.records import AnswerStyle, Completion, Problem, Summary
+from agon.records import AnswerStyle, Completion, Problem, Summary, Withholding
 
 # Only the tail of a longer text is read: the front would be cut anyway.
 _MAX_CHARS = 60_000
@@ -30,8 +30,11 @@ def summarize(
     tokenizer: Any,
     max_tokens: int,
     shows_answer: bool = False,
+    withholding: Withholding = "mark",
 ) -> Summary:
     """Return what a challenger may read of a draft: the answer withheld, or with `shows_answer` left where it stands.
+
+    A withheld answer leaves the mark `[withheld]` in its place, or with `withholding="drop"` its whole sentence goes.
 
     A truncated draft, or one that leaves nothing to read, becomes the fixed text `(no summary)`. `has_leak` says of both whether the
     answer can be read in what is shown; where it is shown on purpose, that is how often there was one to see.
@@ -40,6 +43,8 @@ def summarize(
     """
     visible = "" if completion.is_truncated else visible_text(completion.text)[-_MAX_CHARS:].strip()
     text, num_withheld, answer = _withhold(problem, visible, style)
+    if withholding == "drop":
+        text = without_withheld(text)
     if shows_answer:
         text, num_withheld = _with_answer(problem, visible), 0
     if _BLANK.fullmatch(text.replace(WITHHELD, "")):
@@ -62,6 +67,7 @@ class DraftSummarizer:
 
     style: AnswerStyle
     tokenizer: Any
+    withholding: Withholding = "mark"
 
     def summarize(
         self, problem: Problem, completion: Completion, *, max_tokens: int, shows_answer: bool = False
@@ -74,6 +80,7 @@ class DraftSummarizer:
             tokenizer=self.tokenizer,
             max_tokens=max_tokens,
             shows_answer=shows_answer,
+            withholding=self.withholding,
         )
 
 

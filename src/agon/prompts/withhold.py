@@ -9,7 +9,7 @@ Taken out, each replaced by a fixed mark:
   one with that result.
 
 Everywhere else a token that equals the answer stays: a 2 that is among the given numbers is no answer. What stays is counted
-(`is_readable`), not deleted.
+(`is_readable`), not deleted. `without_withheld` then leaves out the sentences that show the mark.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _SENTENCE_END_AFTER = re.compile(
 )
 _OPERATOR_AFTER = re.compile(r"\s{0,2}(?:[-+*/^=×·<>(,]|\\(?:times|cdot|div|pm|le|ge|ne))")
 _BOLD = re.compile(r"\*\*[^*\n]{1,80}\*\*")
+_EMPTY_FORMULA = re.compile(r"\\\[\s*\\\]|\\\(\s*\\\)|\$\$\s*\$\$|\\begin\{(\w{1,20}\*?)\}\s*\\end\{\1\}")
+_BLANK_LINES = re.compile(r"\n{3,}")
 _DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
 
 
@@ -77,6 +79,20 @@ def withhold_answer(text: str, style: AnswerStyle) -> Withheld:
     text = _replaced(text, phrases)
     claims = _claims(text, answer)
     return Withheld(_replaced(text, claims), len(marks) + len(phrases) + len(claims), answer)
+
+
+def without_withheld(text: str) -> str:
+    """Leave out every sentence from which something was taken out, and the formula signs that stood around it alone.
+
+    A small base copies the mark into its own answer; what it does not read, it cannot copy.
+    """
+    pieces: list[str] = []
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        if WITHHELD not in text[start:end]:
+            pieces.append(text[start:end])
+        start = end
+    return _BLANK_LINES.sub("\n\n", _EMPTY_FORMULA.sub("", "".join(pieces)))
 
 
 def is_readable(text: str, answer: str | None) -> bool:

@@ -24,6 +24,23 @@ def test_the_summary_is_the_text_after_the_reasoning_without_its_answer(summary_
     assert summary.num_tokens == len(summary.text)  # one token a byte
 
 
+def test_a_dropped_answer_takes_its_sentence_with_it(summary_of):
+    text = "I used tables. So 6 * 7 = 42. Check it.\n\\boxed{42}"
+    summary = summary_of(text, withholding="drop")
+    assert summary.text == "I used tables. Check it."
+    assert (summary.is_empty, summary.has_leak, summary.num_withheld) == (False, False, 2)
+    assert summary_of(text).text == f"I used tables. So 6 * 7 = {W}. Check it.\n{W}"
+
+
+def test_a_draft_of_one_sentence_with_the_answer_leaves_nothing_to_read_when_dropped(summary_of):
+    summary = summary_of(r"So it is \boxed{42}", withholding="drop")
+    assert (summary.text, summary.is_empty, summary.num_withheld) == ("(no summary)", True, 1)
+
+
+def test_an_answer_that_is_shown_on_purpose_is_not_dropped(summary_of):
+    assert summary_of(r"So it is \boxed{42}", withholding="drop", shows_answer=True).text == r"So it is \boxed{42}"
+
+
 def test_without_a_reasoning_block_the_whole_text_is_the_summary(summary_of):
     assert summary_of("I used tables. <answer>42</answer>", style="tags").text == f"I used tables. {W}"
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agon.answers import answer_spans
-from agon.prompts.withhold import WITHHELD, is_readable, withhold_answer
+from agon.prompts.withhold import WITHHELD, is_readable, withhold_answer, without_withheld
 
 W = WITHHELD
 
@@ -199,3 +199,34 @@ def test_hostile_repetition_is_read_quickly(text):
     start = time.process_time()
     withhold_answer(text, "boxed")
     assert time.process_time() - start < 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("We add.", "We add."),
+        (f"We add. {W}", "We add."),
+        (f"We add. So it is {W}. Now check.", "We add. Now check."),
+        (f"First 3 + 4 = 7.\nThen 7 * 6 = {W}.\nThus {W}", "First 3 + 4 = 7.\n\n"),
+        (f"One.\n\nSo {W}.\n\nTwo.", "One.\n\nTwo."),
+        (f"Add 0.5 and {W}. Done.", " Done."),
+        ("\\[\n48 + 24 = " + W + "\n\\]\nNow\n", "\nNow\n"),
+        ("$$\n" + W + "\n$$ and", " and"),
+        ("\\begin{align*}\nx &= " + W + "\n\\end{align*} and", " and"),
+        ("\\[\n48 + 24 = 72\n\\]", "\\[\n48 + 24 = 72\n\\]"),
+        (W, ""),
+    ],
+)
+def test_sentences_that_show_the_mark_are_left_out(text, left):
+    assert without_withheld(text) == left
+
+
+@given(
+    st.lists(
+        st.sampled_from(["We add. ", "3 + 4 = 7\n", W, f"So {W}. ", "\\[\n", "\n\\]", "0.5", "? "]), max_size=12
+    ).map("".join)
+)
+def test_what_is_left_shows_no_mark_and_is_part_of_the_text(text):
+    left = without_withheld(text)
+    assert WITHHELD not in left
+    assert len(left) <= len(text)
