@@ -13,6 +13,7 @@ import pytest
 from agon.cli.main import main
 
 SMALL = [
+    *("--set", "task.max_train=40"),
     *("--set", "train.steps=4"),
     *("--set", "train.problems_per_step=4"),
     *("--set", "train.group_size=4"),

@@ -11,12 +11,18 @@ from agon.runs import read_json
 
 
 @pytest.fixture(scope="module")
+def small(small):
+    """Two steps a cell, measured on few problems."""
+    return [*small, "--set", "train.steps=2", "--set", "evaluation.max_test=4", "--set", "evaluation.max_dev=4"]
+
+
+@pytest.fixture(scope="module")
 def quickstart(agon, tmp_path_factory, small):
-    """A whole quickstart of two steps a cell, and what it printed."""
+    """A whole quickstart, and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "quickstart"
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert agon("train", "--out", out, *small, "--set", "train.steps=2") == 0
+        assert agon("train", "--out", out, *small) == 0
     return out, printed.getvalue()
 
 
@@ -66,11 +72,11 @@ def test_the_parent_folder_stands_for_the_agon_run(agon, quickstart, capsys):
 def test_resuming_a_finished_quickstart_trains_nothing_again(agon, quickstart, small):
     out, _ = quickstart
     before = {path: path.stat().st_mtime_ns for path in out.rglob("metrics.jsonl")}
-    assert agon("train", "--resume", "--out", out, *small, "--set", "train.steps=2") == 0
+    assert agon("train", "--resume", "--out", out, *small) == 0
     assert {path: path.stat().st_mtime_ns for path in out.rglob("metrics.jsonl")} == before
 
 
 def test_resuming_a_quickstart_with_other_settings_is_refused(agon, quickstart, small, capsys):
     out, _ = quickstart
-    assert agon("train", "--resume", "--out", out, *small, "--set", "train.steps=2", "--set", "train.seed=9") == 2
+    assert agon("train", "--resume", "--out", out, *small, "--set", "train.seed=9") == 2
     assert "train.seed (0 -> 9)" in capsys.readouterr().err

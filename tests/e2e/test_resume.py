@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-_STEPS = ["--set", "train.steps=12", "--set", "train.save_every=5"]
+_STEPS = ["--set", "train.steps=8", "--set", "train.save_every=3"]
 
 
 def _start(out, small, *words):
@@ -32,7 +32,7 @@ def _wait_for_steps(process, out, count):
 
 @pytest.fixture(scope="module")
 def whole(agon, small, tmp_path_factory):
-    """A run of 12 steps that nothing interrupted."""
+    """A run of 8 steps that nothing interrupted."""
     out = tmp_path_factory.mktemp("whole") / "run"
     assert agon("train", "quickstart-agon", "--out", out, *small, *_STEPS) == 0
     return out
@@ -41,7 +41,7 @@ def whole(agon, small, tmp_path_factory):
 def _assert_same(run, whole):
     assert (run / "metrics.jsonl").read_bytes() == (whole / "metrics.jsonl").read_bytes()
     for name in ("A", "B"):
-        path = f"checkpoints/step-000012/{name}/adapter_model.safetensors"
+        path = f"checkpoints/step-000008/{name}/adapter_model.safetensors"
         assert (run / path).read_bytes() == (whole / path).read_bytes()
     assert sorted(path.name for path in (run / "matches").iterdir()) == sorted(
         p.name for p in (whole / "matches").iterdir()
@@ -50,10 +50,11 @@ def _assert_same(run, whole):
         assert path.read_bytes() == (whole / "matches" / path.name).read_bytes()
 
 
+@pytest.mark.slow  # test_kinds_of_training.py ends trainings in its own process, and tests/faults/ kills them anywhere
 def test_a_run_killed_and_resumed_is_byte_identical(agon, small, tmp_path, whole):
     out = tmp_path / "run"
     process = _start(out, [*small, *_STEPS], "quickstart-agon")
-    _wait_for_steps(process, out, 7)
+    _wait_for_steps(process, out, 5)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert agon("train", "--resume", "--out", out) == 0
@@ -63,7 +64,7 @@ def test_a_run_killed_and_resumed_is_byte_identical(agon, small, tmp_path, whole
 def test_ctrl_c_saves_exits_130_and_can_be_resumed(agon, small, tmp_path, whole):
     out = tmp_path / "run"
     process = _start(out, [*small, *_STEPS], "quickstart-agon")
-    _wait_for_steps(process, out, 6)
+    _wait_for_steps(process, out, 4)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130, told.decode()
@@ -75,14 +76,14 @@ def test_ctrl_c_saves_exits_130_and_can_be_resumed(agon, small, tmp_path, whole)
 def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_used(agon, tmp_path, whole, capsys):
     out = tmp_path / "run"
     shutil.copytree(whole, out)
-    newest = out / "checkpoints" / "step-000012" / "A" / "adapter_model.safetensors"
+    newest = out / "checkpoints" / "step-000008" / "A" / "adapter_model.safetensors"
     data = bytearray(newest.read_bytes())
     data[-1] ^= 1
     newest.write_bytes(data)
     assert agon("train", "--resume", "--out", out) == 0
     told = capsys.readouterr()
-    assert "step-000012" in told.out + told.err
-    assert "resumed from step 10" in told.out + told.err
+    assert "step-000008" in told.out + told.err
+    assert "resumed from step 6" in told.out + told.err
     _assert_same(out, whole)
 
 
@@ -103,5 +104,5 @@ def test_a_setting_given_beside_resume_alone_is_not_ignored(agon, whole, capsys)
     assert "train.seed (0 -> 5)" in capsys.readouterr().err
     assert agon("train", "--resume", "--out", whole, "--dry-run", "--set", "train.save_every=7") == 0
     shown = capsys.readouterr().out
-    assert "steps = 12" in shown
+    assert "steps = 8" in shown
     assert "save_every = 7" in shown
