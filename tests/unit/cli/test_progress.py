@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from agon.ablation.run import MatrixState, Running
 from agon.cli.progress import CellsProgress, MatrixProgress, StagesProgress, StepProgress
 
@@ -26,7 +28,7 @@ def test_finished_cells_are_told_once(capsys):
 
 def test_a_file_gets_a_line_at_least_every_15_s(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("agon.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("agon.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     with CellsProgress({"a": 100}) as progress:
         for second in range(61):
             now[0] = float(second)
@@ -36,7 +38,7 @@ def test_a_file_gets_a_line_at_least_every_15_s(capsys, monkeypatch):
 
 def test_every_stage_of_long_work_is_told_by_its_name(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("agon.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("agon.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     with StagesProgress() as progress:
         for second, stage, done in ((1, "reading", 0), (16, "reading", 9), (20, "judging", 1), (40, "judging", 5)):
             now[0] = float(second)
@@ -46,7 +48,7 @@ def test_every_stage_of_long_work_is_told_by_its_name(capsys, monkeypatch):
 
 def test_a_matrix_tells_what_runs_and_about_how_long_the_rest_takes(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("agon.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("agon.cli.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     training = Running("agon-s0", steps=30, total_steps=90, evaluations=0, total_evaluations=7)
     measuring = Running("grpo-s0", steps=90, total_steps=90, evaluations=2, total_evaluations=3)
     with MatrixProgress() as progress:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
@@ -151,7 +152,7 @@ def test_latency_is_the_engines_time_by_matches_and_stands_beside_the_result(mak
     session, _ = make_session(_says)
     ticks = iter(range(1000))
     # In `play` the clock is read before and after each call of the engine, and twice around the waiting for verdicts.
-    monkeypatch.setattr("agon.match.play.time.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("agon.match.play.time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
     measured = _measured(session, "cascade", samples=2)
     # batches of 2, 2 and 1 problems, two calls each of a second: 6 s for 10 matches; the blind pass is not part of the protocol
     assert measured.latency_s == pytest.approx(0.6)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,7 +61,7 @@ def test_equal_requests_of_one_batch_are_sampled_once_and_each_is_told_of(make_s
 def test_what_is_remembered_costs_what_it_cost(make_session, monkeypatch):
     _, engine = make_session(lambda prompt, request: "x" * (9 if request.seed else 29))
     clock = iter([10.0, 18.0])
-    monkeypatch.setattr("agon.match.memory.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("agon.match.memory.time", SimpleNamespace(perf_counter=lambda: next(clock)))
     memory = RememberingEngine(engine)
     short, long = Request((1,), "A", 60, seed=1), Request((1,), "A", 60, seed=0)
     memory.generate([short, long])
