@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 from agon.answers import ANSWER_CLOSE, answer_spans, extract_answer, unwrap_boxes
@@ -52,7 +53,12 @@ _SENTENCE_END_AFTER = re.compile(
 )
 _OPERATOR_AFTER = re.compile(r"\s{0,2}(?:[-+*/^=×·<>(,]|\\(?:times|cdot|div|pm|le|ge|ne))")
 _BOLD = re.compile(r"\*\*[^*\n]{1,80}\*\*")
-_EMPTY_FORMULA = re.compile(r"\\\[\s*\\\]|\\\(\s*\\\)|\$\$\s*\$\$|\\begin\{(\w{1,20}\*?)\}\s*\\end\{\1\}")
+# The first two are no signs of a formula: `\\[4pt]` ends a line, `\$` is a price. The columns of a table belong to its sign.
+_FORMULA_SIGN = re.compile(
+    r"\\\\|\\\$|(?P<sign>\\[\[\]()]|\$\$|\\(?:begin|end)\{\w{1,20}\*?\})(?:(?<=\})\{[^{}\n]{0,40}\})?"
+)
+_OPENING_SIGN = {r"\]": r"\[", r"\)": r"\("}
+_SIGN_AND_REST = re.compile(rf"(?:{_FORMULA_SIGN.pattern})[ \t]*\n*")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
 
@@ -84,21 +90,67 @@ def withhold_answer(text: str, style: AnswerStyle) -> Withheld:
 def without_withheld(text: str) -> str:
     """Leave out every sentence from which something was taken out, and the formula signs that stood around it alone.
 
-    A small base copies the mark into its own answer; what it does not read, it cannot copy.
+    A formula of which a part is left keeps both its signs. A text without the mark comes back as it is. A small base copies the mark
+    into its own answer; what it does not read, it cannot copy.
     """
-    pieces: list[str] = []
+    gone = bytearray(len(text))
     start = 0
     for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
-        if WITHHELD not in text[start:end]:
-            pieces.append(text[start:end])
+        if WITHHELD in text[start:end]:
+            gone[start:end] = b"\1" * (end - start)
         start = end
-    return _BLANK_LINES.sub("\n\n", _EMPTY_FORMULA.sub("", "".join(pieces)))
+    if 1 not in gone:
+        return text
+    _mend_formulas(text, gone)
+    return _BLANK_LINES.sub("\n\n", _joined(text, gone))
 
 
 def is_readable(text: str, answer: str | None) -> bool:
     """Tell whether the answer stands in the text as a whole token, in any usual spelling."""
     pattern = _spellings(answer)
     return pattern is not None and re.search(pattern, text) is not None
+
+
+def _mend_formulas(text: str, gone: bytearray) -> None:
+    """Let both signs of a formula stay if it still tells something, and neither if not. `gone` says it of each character."""
+    pairs = list(_formula_signs(text))
+    tells = bytearray(character.isalnum() for character in text)
+    for start, end in (sign for pair in pairs for sign in pair):
+        tells[start:end] = bytes(end - start)
+    told = [0, *accumulate(tells)]
+    kept = [0, *accumulate(tell and not lost for tell, lost in zip(tells, gone, strict=True))]
+    for (start, content_start), (content_end, end) in pairs:
+        if kept[content_start] < kept[content_end]:
+            if gone[start] != gone[content_end]:
+                half = _SIGN_AND_REST.match(text, start if gone[start] else content_end)
+                assert half is not None
+                gone[half.start() : half.end()] = bytes(len(half.group()))
+        elif told[content_start] < told[content_end]:
+            gone[start:end] = b"\1" * (end - start)
+
+
+def _formula_signs(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Where the opening and the closing sign of each formula or environment stand."""
+    opened: dict[str, list[tuple[int, int]]] = {}
+    for found in _FORMULA_SIGN.finditer(text):
+        sign = found["sign"]
+        if sign is None:
+            continue
+        opening = _OPENING_SIGN.get(sign, sign.replace(r"\end", r"\begin"))
+        waiting = opened.setdefault(opening, [])
+        if waiting and (sign != opening or sign == "$$"):
+            yield waiting.pop(), found.span()
+        elif sign == opening:
+            waiting.append(found.span())
+
+
+def _joined(text: str, gone: bytearray) -> str:
+    pieces: list[str] = []
+    for run in re.finditer(rb"\0+", gone):
+        piece = text[run.start() : run.end()]
+        # A 4 and a 2 with a lost formula between them are no 42.
+        pieces += [" ", piece] if pieces and pieces[-1][-1].isalnum() and piece[0].isalnum() else [piece]
+    return "".join(pieces)
 
 
 def _marks(text: str) -> list[tuple[int, int]]:

@@ -221,6 +221,44 @@ def test_sentences_that_show_the_mark_are_left_out(text, left):
     assert without_withheld(text) == left
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        # a sentence that ends before its closing sign
+        (f"The area:\n\\[ ad = {W}. \\]\nNow.", "The area:\n\nNow."),
+        (f"The sum is \\[ 3 + 4 = {W}. \\] Next.", " Next."),
+        # of several lines, those without the answer stay, between both signs
+        (f"\\[ a = 3.\n b = {W} \\]\nNow.", "\\[ a = 3.\n\\]\nNow."),
+        (f"So {W}: \\[\n3 + 4\n\\]\nNow.", "\\[\n3 + 4\n\\]\nNow."),
+        (
+            f"\\[\\begin{{aligned}} a &= 3 \\\\\n b &= {W} \\end{{aligned}}\\]\nNow.",
+            "\\[\\begin{aligned} a &= 3 \\\\\n\\end{aligned}\\]\nNow.",
+        ),
+        (
+            f"\\begin{{cases}} x = {W} \\\\\n y = 3 \\end{{cases}} Now.",
+            "\\begin{cases}  y = 3 \\end{cases} Now.",
+        ),
+        # an environment alone in its formula, and a table
+        (f"We get\n\\[\n\\begin{{aligned}}\nx &= {W} \\\\\n\\end{{aligned}}\n\\]\nNow.", "We get\n\nNow."),
+        (f"We get\n\\begin{{array}}{{rcl}}\nx &=& {W}\n\\end{{array}}\nNow.", "We get\n\nNow."),
+        # two formulas side by side are not an empty one, and one that was always empty is not ours
+        (f"$$a = 1$$\n$$b = 2$$\nSo {W}.", "$$a = 1$$\n$$b = 2$$\n"),
+        (f"\\[ \\] a.\nSo {W}.", "\\[ \\] a.\n"),
+        # no sign of a formula
+        (f"a \\\\[4pt]\nb = {W} \\\\[4pt]\nc", "a \\\\[4pt]\nc"),
+        (f"It is \\$\\$ 3. So {W}", "It is \\$\\$ 3."),
+        # digits on both sides of a lost formula do not become one number
+        (f"4\\[\n{W}\n\\]2", "4 2"),
+    ],
+)
+def test_what_is_left_of_a_formula_stands_between_both_its_signs(text, left):
+    assert without_withheld(text) == left
+
+
+def test_a_text_without_the_mark_comes_back_as_it_is():
+    assert without_withheld("We add.\n\n\n\n\\[ \\] Done.") == "We add.\n\n\n\n\\[ \\] Done."
+
+
 @given(
     st.lists(
         st.sampled_from(["We add. ", "3 + 4 = 7\n", W, f"So {W}. ", "\\[\n", "\n\\]", "0.5", "? "]), max_size=12
