@@ -53,12 +53,15 @@ _SENTENCE_END_AFTER = re.compile(
 )
 _OPERATOR_AFTER = re.compile(r"\s{0,2}(?:[-+*/^=×·<>(,]|\\(?:times|cdot|div|pm|le|ge|ne))")
 _BOLD = re.compile(r"\*\*[^*\n]{1,80}\*\*")
-# The first two are no signs of a formula: `\\[4pt]` ends a line, `\$` is a price. The columns of a table belong to its sign.
-_FORMULA_SIGN = re.compile(
-    r"\\\\|\\\$|(?P<sign>\\[\[\]()]|\$\$|\\(?:begin|end)\{\w{1,20}\*?\})(?:(?<=\})\{[^{}\n]{0,40}\})?"
+# The first two are no signs of a formula: `\\[4pt]` ends a line, `\$` is a price. The columns of a table and the language of a program
+# belong to their signs. `2**3` is not bold.
+_PAIRED_SIGN = re.compile(
+    r"\\\\|\\\$|(?P<sign>\\[\[\]()]|\$\$|\\(?:begin|end)\{\w{1,20}\*?\}|```|(?<!\w)\*\*(?=\S)|(?<=\S)\*\*(?!\w))"
+    r"(?:(?<=\})\{[^{}\n]{0,40}\}|(?<=```)\w{1,20})?"
 )
+_ITS_OWN_CLOSING = frozenset({"$$", "```", "**"})
 _OPENING_SIGN = {r"\]": r"\[", r"\)": r"\("}
-_SIGN_AND_REST = re.compile(rf"(?:{_FORMULA_SIGN.pattern})[ \t]*\n*")
+_SIGN_AND_REST = re.compile(rf"(?:{_PAIRED_SIGN.pattern})(?:[ \t]*\n+)?")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
 
@@ -88,9 +91,9 @@ def withhold_answer(text: str, style: AnswerStyle) -> Withheld:
 
 
 def without_withheld(text: str) -> str:
-    """Leave out every sentence from which something was taken out, and the formula signs that stood around it alone.
+    """Leave out every sentence from which something was taken out, and the signs that stood around it alone.
 
-    A formula of which a part is left keeps both its signs. A text without the mark comes back as it is. A small base copies the mark
+    A formula, program or bold text of which a part is left keeps both its signs. A text without the mark comes back as it is. A small base copies the mark
     into its own answer; what it does not read, it cannot copy.
     """
     gone = bytearray(len(text))
@@ -101,7 +104,7 @@ def without_withheld(text: str) -> str:
         start = end
     if 1 not in gone:
         return text
-    _mend_formulas(text, gone)
+    _mend_pairs(text, gone)
     return _BLANK_LINES.sub("\n\n", _joined(text, gone))
 
 
@@ -111,9 +114,9 @@ def is_readable(text: str, answer: str | None) -> bool:
     return pattern is not None and re.search(pattern, text) is not None
 
 
-def _mend_formulas(text: str, gone: bytearray) -> None:
-    """Let both signs of a formula stay if it still tells something, and neither if not. `gone` says it of each character."""
-    pairs = list(_formula_signs(text))
+def _mend_pairs(text: str, gone: bytearray) -> None:
+    """Let both signs of a pair stay if something is still told between them, and neither if not. `gone` says it of each character."""
+    pairs = list(_paired_signs(text))
     tells = bytearray(character.isalnum() for character in text)
     for start, end in (sign for pair in pairs for sign in pair):
         tells[start:end] = bytes(end - start)
@@ -129,16 +132,18 @@ def _mend_formulas(text: str, gone: bytearray) -> None:
             gone[start:end] = b"\1" * (end - start)
 
 
-def _formula_signs(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Where the opening and the closing sign of each formula or environment stand."""
+def _paired_signs(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Where the opening and the closing sign of each formula, environment, program and bold text stand."""
     opened: dict[str, list[tuple[int, int]]] = {}
-    for found in _FORMULA_SIGN.finditer(text):
+    for found in _PAIRED_SIGN.finditer(text):
         sign = found["sign"]
         if sign is None:
             continue
         opening = _OPENING_SIGN.get(sign, sign.replace(r"\end", r"\begin"))
         waiting = opened.setdefault(opening, [])
-        if waiting and (sign != opening or sign == "$$"):
+        if sign == "**" and waiting and "\n" in text[waiting[-1][1] : found.start()]:
+            waiting.clear()
+        if waiting and (sign != opening or sign in _ITS_OWN_CLOSING):
             yield waiting.pop(), found.span()
         elif sign == opening:
             waiting.append(found.span())

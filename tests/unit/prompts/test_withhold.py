@@ -236,7 +236,7 @@ def test_sentences_that_show_the_mark_are_left_out(text, left):
         ),
         (
             f"\\begin{{cases}} x = {W} \\\\\n y = 3 \\end{{cases}} Now.",
-            "\\begin{cases}  y = 3 \\end{cases} Now.",
+            "\\begin{cases} y = 3 \\end{cases} Now.",
         ),
         # an environment alone in its formula, and a table
         (f"We get\n\\[\n\\begin{{aligned}}\nx &= {W} \\\\\n\\end{{aligned}}\n\\]\nNow.", "We get\n\nNow."),
@@ -252,6 +252,22 @@ def test_sentences_that_show_the_mark_are_left_out(text, left):
     ],
 )
 def test_what_is_left_of_a_formula_stands_between_both_its_signs(text, left):
+    assert without_withheld(text) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"It prints\n```output\n{W}\n```\nDone.", "It prints\n\nDone."),
+        (f"```python\nx = 3\nprint({W})\n```\nDone.", "```python\nx = 3\n```\nDone."),
+        (f"So {W}: ```python\nx = 3\n``` Done.", "```python\nx = 3\n``` Done."),
+        (f"**Add 3. So {W}** Then. Done.", "**Add 3.** Done."),
+        # a power is not bold, and bold text ends with its line
+        (f"Note 2**3 = 8. So 2**4 = {W}. End.", "Note 2**3 = 8. End."),
+        (f"a (**b.\nSo **{W}** it is", "a (**b.\n"),
+    ],
+)
+def test_what_is_left_of_a_program_or_of_bold_text_stands_between_both_its_signs(text, left):
     assert without_withheld(text) == left
 
 
