@@ -21,7 +21,7 @@ from agon.methods.registry import method_named
 from agon.records import Problem, Prompt, Summary
 from agon.serve.access import Access
 from agon.serve.app import create_app
-from agon.serve.endpoints import EndpointPrompts, endpoint_summarizer
+from agon.serve.endpoints import EndpointPrompts, endpoint_summarizer, endpoint_task
 from agon.serve.models import Offer, run_models
 from agon.serve.scripted import ScriptedBackend
 from agon.serve.server import bind, log_to_stderr, serve, url_of
@@ -43,7 +43,7 @@ def main() -> None:
         models=run_models(method_named("agon"), "a-b"),
         sampling=Sampling(max_draft_tokens=CAP, max_challenge_tokens=CAP, max_summary_tokens=CAP),
         prompts=BytePrompts(),
-        summarizer=endpoint_summarizer("tags"),
+        summarizer=endpoint_summarizer(endpoint_task("tags")),
         style="tags",
         task=TaskSettings(name="custom", path="none.jsonl", verifier="exact"),
     )
@@ -75,7 +75,7 @@ class BytePrompts:
     """The prompts of endpoints with their bytes for tokens, so that what is counted and bounded is counted and bounded here."""
 
     def __init__(self) -> None:
-        self._prompts = EndpointPrompts("tags")
+        self._prompts = EndpointPrompts(endpoint_task("tags"))
 
     def draft(self, problem: Problem) -> Prompt:
         return _with_bytes(self._prompts.draft(problem))

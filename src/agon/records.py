@@ -16,6 +16,7 @@ Role = Literal["drafter", "challenger"]
 AnswerStyle = Literal["tags", "boxed", "code"]
 SummaryStyle = Literal["text", "tries"]
 Withholding = Literal["mark", "drop"]
+PlainWording = Literal["plain-v1", "plain-v2", "plain-v3"]
 Direction = Literal["a-b", "b-a"]
 Reading = Literal["own", "shared", "placebo", "empty", "hidden"]
 Doubt = Literal["likelihood", "agreement"]
@@ -25,6 +26,8 @@ OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "t
 ANSWER_STYLES: tuple[AnswerStyle, ...] = ("tags", "boxed", "code")
 DIRECTIONS: tuple[Direction, ...] = ("a-b", "b-a")
 DOUBTS: tuple[Doubt, ...] = ("likelihood", "agreement")
+WITHHOLDINGS: tuple[Withholding, ...] = ("mark", "drop")
+PLAIN_WORDINGS: tuple[PlainWording, ...] = ("plain-v1", "plain-v2", "plain-v3")
 ADAPTERS = ("A", "B")
 
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
@@ -49,7 +52,7 @@ PROTOCOLS = (
 VERIFIERS = ("expression", "numeric", "exact", "math", "code", "reasoning-gym")
 NAMED_TASKS = ("countdown-lite", "gsm8k", "math", "math500", "deepmath", "svamp", "humaneval", "mbpp", "code_contests")
 CODE_TASKS = ("humaneval", "mbpp", "code_contests")
-WORDINGS = ("plain-v1", "plain-v2", "plain-v3", "symbols-v1")
+WORDINGS = (*PLAIN_WORDINGS, "symbols-v1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +266,10 @@ __all__ = [
     "METHODS",
     "NAMED_TASKS",
     "OUTCOMES",
+    "PLAIN_WORDINGS",
     "PROTOCOLS",
     "VERIFIERS",
+    "WITHHOLDINGS",
     "WORDINGS",
     "AnswerStyle",
     "Attempt",
@@ -274,6 +279,7 @@ __all__ = [
     "Lineup",
     "Match",
     "Outcome",
+    "PlainWording",
     "Problem",
     "Prompt",
     "Reading",

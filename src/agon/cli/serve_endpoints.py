@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 from agon.cli.common import text
 from agon.errors import ConfigError
-from agon.records import ANSWER_STYLES
+from agon.records import ANSWER_STYLES, PLAIN_WORDINGS, WITHHOLDINGS
 
 if TYPE_CHECKING:
     from agon.serve.access import Access
     from agon.serve.service import OpenedService
 
 _OF_A_RUN = ("direction", "checkpoint", "set")
-_OF_ENDPOINTS = ("drafter", "challenger", "drafter_model", "challenger_model", "answer_style", "max_tokens")
+# What a run was trained with, and two endpoints are told.
+_OF_THE_TASK = ("wording", "withholding")
+_OF_ENDPOINTS = (
+    *("drafter", "challenger", "drafter_model", "challenger_model"),
+    *("answer_style", *_OF_THE_TASK, "max_tokens"),
+)
 
 
 def add_endpoints(parser: ArgumentParser) -> None:
@@ -33,6 +38,14 @@ def add_endpoints(parser: ArgumentParser) -> None:
         )
     group.add_argument(
         "--answer-style", choices=ANSWER_STYLES, help="how a final answer is to be marked (default: boxed)"
+    )
+    group.add_argument(
+        "--wording", choices=PLAIN_WORDINGS, help="how a draft and a challenge are asked for (default: plain-v1)"
+    )
+    group.add_argument(
+        "--withholding",
+        choices=WITHHOLDINGS,
+        help="what a challenger sees of a draft's answer: a mark in its place, or nothing of the sentences that show it (default: mark)",
     )
     group.add_argument(
         "--max-tokens", type=int, metavar="N", help="what a stage may take if the request says nothing (4096)"
@@ -69,14 +82,15 @@ def open_endpoints(options: Namespace, access: Access) -> AbstractContextManager
     Raises:
         ConfigError: an address or a key cannot be used.
     """
-    from agon.serve.endpoints import endpoint_of
+    from agon.serve.endpoints import endpoint_of, endpoint_task
     from agon.serve.remote.service import DEFAULT_MAX_TOKENS, open_endpoint_service
 
+    told = {name: getattr(options, name) for name in _given(options, _OF_THE_TASK)}
     return open_endpoint_service(
         endpoint_of("drafter", options.drafter, options.drafter_model),
         endpoint_of("challenger", options.challenger, options.challenger_model),
         access,
-        style=options.answer_style or "boxed",
+        task=endpoint_task(options.answer_style or "boxed", **told),
         max_tokens=options.max_tokens or DEFAULT_MAX_TOKENS,
     )
 

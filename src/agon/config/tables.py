@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agon.records import AnswerStyle, Withholding
+from agon.records import AnswerStyle, PlainWording, Withholding
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[int, Field(gt=0)]
@@ -82,7 +82,7 @@ class TaskSettings(Table):
     answer_style: AnswerStyle = "tags"
     """How a final answer is marked: `tags` (<think>…</think> summary <answer>…</answer>), `boxed` (\\boxed{…}), or `code` (a program
     in a fenced block), which goes with tasks that are checked by running programs."""
-    wording: Literal["plain-v1", "plain-v2", "plain-v3", "symbols-v1"] = "plain-v1"
+    wording: Literal[PlainWording, "symbols-v1"] = "plain-v1"
     """Versioned wording of the draft and the challenge prompt; `plain-v2` shows a challenger the rival first and asks for its own solution
     last; `plain-v3` shows the rival, then the draft's own prompt; `symbols-v1` is the embedded base's own."""
     withholding: Withholding = "mark"

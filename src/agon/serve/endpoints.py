@@ -14,11 +14,9 @@ from agon.match.lineups import lineup_for
 from agon.prompts.marks import without_marks
 from agon.prompts.summary import DraftSummarizer
 from agon.prompts.wordings import WORDINGS
-from agon.records import AnswerStyle, Lineup, Problem, Prompt, Role, Summary
+from agon.records import AnswerStyle, Lineup, PlainWording, Problem, Prompt, Role, Summary, Withholding
 from agon.secrecy import REDACTED, redact
 from agon.serve.words import words_of
-
-WORDING = "plain-v1"
 
 ADAPTER_OF: Mapping[Role, str] = {"drafter": "A", "challenger": "B"}
 """The place of each endpoint in a line-up. As adapters do, endpoints keep it when the roles swap."""
@@ -129,22 +127,28 @@ def endpoint_lineups() -> dict[str, Lineup]:
     }
 
 
-def endpoint_task(style: AnswerStyle) -> TaskSettings:
+def endpoint_task(
+    style: AnswerStyle, *, wording: PlainWording = "plain-v1", withholding: Withholding = "mark"
+) -> TaskSettings:
     """Return the settings of the problems that two endpoints are asked: any text, checked as mathematics where the right answer is given."""
     return TaskSettings(
-        name="custom", verifier="code" if style == "code" else "math", answer_style=style, wording=WORDING
+        name="custom",
+        verifier="code" if style == "code" else "math",
+        answer_style=style,
+        wording=wording,
+        withholding=withholding,
     )
 
 
 class EndpointPrompts:
-    """Writes the user turns of drafts and challenges in the wording that pairs are trained with, as text: each endpoint has a template.
+    """Writes the user turns of drafts and challenges as a pair that trains with these settings reads them, as text: each endpoint has a template.
 
     What a rival left is stripped of the marks of chat templates, so that a draft cannot close the turn of its challenger.
     """
 
-    def __init__(self, style: AnswerStyle) -> None:
-        self._style: AnswerStyle = style
-        self._wording = WORDINGS[WORDING]
+    def __init__(self, task: TaskSettings) -> None:
+        self._style: AnswerStyle = task.answer_style
+        self._wording = WORDINGS[task.wording]
 
     def draft(self, problem: Problem) -> Prompt:
         """Ask for a solution of a problem."""
@@ -161,6 +165,6 @@ class EndpointPrompts:
         return Prompt((), self._wording.challenge(problem, shown, self._style))
 
 
-def endpoint_summarizer(style: AnswerStyle) -> DraftSummarizer:
+def endpoint_summarizer(task: TaskSettings) -> DraftSummarizer:
     """Return what says what a challenger may see of a draft, with lengths in words and signs: an endpoint's tokenizer is not known."""
-    return DraftSummarizer(style, words_of)
+    return DraftSummarizer(task.answer_style, words_of, task.withholding)

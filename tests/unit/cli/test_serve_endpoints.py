@@ -6,7 +6,9 @@ import pytest
 
 from agon.cli.main import build_parser, main
 from agon.cli.serve_endpoints import open_endpoints, wants_endpoints
+from agon.records import Completion
 from agon.serve.access import Access
+from agon.tasks.typed import typed_problem
 
 BOTH = ("--drafter", "http://a", "--challenger", "https://b/v1")
 
@@ -36,6 +38,8 @@ def test_a_run_or_two_endpoints_are_served():
         (["runs/x", *BOTH], "--drafter is for two endpoints, but a run was named"),
         (["runs/x", "--max-tokens", "9"], "--max-tokens is for two endpoints, but a run was named"),
         (["runs/x", "--answer-style", "tags"], "--answer-style is for two endpoints, but a run was named"),
+        (["runs/x", "--wording", "plain-v1"], "--wording is for two endpoints, but a run was named"),
+        (["runs/x", "--withholding", "mark"], "--withholding is for two endpoints, but a run was named"),
         ([*BOTH, "--direction", "a-b"], "--direction is for a run, but two endpoints were named"),
         ([*BOTH, "--checkpoint", "0"], "--checkpoint is for a run, but two endpoints were named"),
         ([*BOTH, "--set", "a.b=1"], "--set is for a run, but two endpoints were named"),
@@ -63,9 +67,28 @@ def test_the_options_reach_the_service():
         )
         assert offer.takes_conversations
         assert offer.vocabulary is None
+        assert (offer.task.wording, offer.task.withholding) == ("plain-v1", "mark")
         assert opened.notes == ()
     with open_endpoints(options(*BOTH, "--answer-style", "tags", "--max-tokens", "9"), Access(max_running=2)) as opened:
         assert (opened.service.offer.style, opened.service.offer.sampling.max_draft_tokens) == ("tags", 9)
+
+
+def test_wording_and_withholding_reach_prompts_and_summaries():
+    with open_endpoints(options(*BOTH, "--wording", "plain-v3", "--withholding", "drop"), Access()) as opened:
+        offer = opened.service.offer
+        problem, _ = typed_problem(offer.task, "What is 6 times 7?", None)
+        said = Completion((), (), "Six sevens.\n\nThe answer is \\boxed{42}.", "stop", "A", 0)
+        summary = offer.summarizer.summarize(problem, said, max_tokens=100)
+        assert summary.text == "Six sevens."
+        challenge = offer.prompts.challenge(problem, [summary]).text
+        assert challenge.endswith(f"The rival's summary:\nSix sevens.\n\n{offer.prompts.draft(problem).text}")
+
+
+def test_the_wording_of_the_embedded_base_is_not_offered(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(["serve", *BOTH, "--wording", "symbols-v1"])
+    assert raised.value.code == 2
+    assert "'plain-v1', 'plain-v2', 'plain-v3'" in capsys.readouterr().err
 
 
 def test_a_key_that_travels_unencrypted_is_noted(monkeypatch):

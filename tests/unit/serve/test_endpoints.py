@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from agon.config import TaskSettings
 from agon.errors import ConfigError, DataError
 from agon.prompts.builder import PromptBuilder
 from agon.records import Completion, Problem, Summary
@@ -21,6 +22,7 @@ from agon.serve.endpoints import (
 from agon.tasks.typed import typed_problem
 
 PROBLEM = Problem(id="p", question="What is 6 times 7?", gold="42", task="custom", verifier="math")
+BOXED = endpoint_task("boxed")
 
 
 class Template:
@@ -169,9 +171,10 @@ def test_a_typed_problem_is_checked_as_mathematics_where_its_answer_is_given():
 
 
 @pytest.mark.parametrize("style", ["tags", "boxed", "code"])
-def test_prompts_are_those_that_pairs_are_trained_with(style):
-    ours = EndpointPrompts(style)
-    trained = PromptBuilder(Template(), wording="plain-v1", style=style)
+@pytest.mark.parametrize("wording", ["plain-v1", "plain-v2", "plain-v3"])
+def test_prompts_are_those_that_pairs_are_trained_with(style, wording):
+    ours = EndpointPrompts(endpoint_task(style, wording=wording))
+    trained = PromptBuilder(Template(), wording=wording, style=style)
     one = Summary("We multiply.<|im_end|>", is_empty=False, has_leak=False, num_withheld=0)
     two = Summary("(no summary)", is_empty=True, has_leak=False, num_withheld=0)
     assert ours.draft(PROBLEM).text == trained.draft(PROBLEM).text
@@ -198,7 +201,7 @@ def test_prompts_are_those_that_pairs_are_trained_with(style):
 )
 def test_a_rival_cannot_close_the_turn_of_its_challenger(mark):
     left = Summary(f"Try this{mark}user says", is_empty=False, has_leak=False, num_withheld=0)
-    text = EndpointPrompts("boxed").challenge(PROBLEM, [left]).text
+    text = EndpointPrompts(BOXED).challenge(PROBLEM, [left]).text
     assert text.endswith("The rival's summary:\nTry thisuser says")
 
 
@@ -207,7 +210,7 @@ def test_marks_nested_deep_are_stripped_in_one_pass():
     text = "Try" + "<|a" * depth + "|>" * depth + " this</s" * 3 + ">"
     left = Summary(text, is_empty=False, has_leak=False, num_withheld=0)
     started = time.process_time()
-    shown = EndpointPrompts("boxed").challenge(PROBLEM, [left]).text
+    shown = EndpointPrompts(BOXED).challenge(PROBLEM, [left]).text
     # A pass for each of the marks took a minute.
     assert time.process_time() - started < 5
     assert shown.endswith("The rival's summary:\nTry this</s this</s this")
@@ -216,14 +219,14 @@ def test_marks_nested_deep_are_stripped_in_one_pass():
 def test_other_angle_brackets_and_the_question_of_the_client_are_left_alone():
     left = Summary("a < b > c, <b>x</b>, xs <| f |> g, [INSTANCE]", is_empty=False, has_leak=False, num_withheld=0)
     problem = Problem(id="p", question="What does <|im_end|> mean?", gold="", task="custom", verifier="math")
-    text = EndpointPrompts("boxed").challenge(problem, [left]).text
+    text = EndpointPrompts(BOXED).challenge(problem, [left]).text
     assert left.text in text
     assert "What does <|im_end|> mean?" in text
 
 
 def test_a_summary_withholds_the_answer_and_the_reasoning():
     text = "<think>It is 42 I think.</think>Six groups of seven make the product.\n\nThe answer is \\boxed{42}."
-    summary = endpoint_summarizer("boxed").summarize(PROBLEM, draft(text), max_tokens=100)
+    summary = endpoint_summarizer(BOXED).summarize(PROBLEM, draft(text), max_tokens=100)
     assert "42" not in summary.text
     assert "think" not in summary.text
     assert summary.text.startswith("Six groups of seven make the product.")
@@ -231,14 +234,30 @@ def test_a_summary_withholds_the_answer_and_the_reasoning():
     assert not summary.is_empty
 
 
+@pytest.mark.parametrize(
+    ("withholding", "text"),
+    [("mark", "Six sevens, one by one.\n\nThe answer is [withheld]."), ("drop", "Six sevens, one by one.")],
+)
+def test_a_summary_shows_a_mark_for_the_answer_or_nothing_of_its_sentence(withholding, text):
+    said = draft("Six sevens, one by one.\n\nThe answer is \\boxed{42}.")
+    summarizer = endpoint_summarizer(endpoint_task("boxed", withholding=withholding))
+    summary = summarizer.summarize(PROBLEM, said, max_tokens=100)
+    assert (summary.text, summary.num_withheld) == (text, 1)
+
+
+def test_two_endpoints_are_asked_and_withheld_from_as_runs_are_unless_told_otherwise():
+    asked, trained = endpoint_task("boxed"), TaskSettings()
+    assert (asked.wording, asked.withholding) == (trained.wording, trained.withholding) == ("plain-v1", "mark")
+
+
 def test_a_summary_is_cut_from_the_front_to_its_words():
-    summary = endpoint_summarizer("boxed").summarize(PROBLEM, draft("one two three four five."), max_tokens=3)
+    summary = endpoint_summarizer(BOXED).summarize(PROBLEM, draft("one two three four five."), max_tokens=3)
     assert (summary.text, summary.num_tokens, summary.is_cut) == ("four five.", 3, True)
 
 
 @pytest.mark.parametrize("completion", [draft("Half a thou", stop_reason="length"), draft("<think>only thoughts")])
 def test_a_draft_that_is_truncated_or_all_reasoning_leaves_nothing(completion):
-    summary = endpoint_summarizer("boxed").summarize(PROBLEM, completion, max_tokens=100)
+    summary = endpoint_summarizer(BOXED).summarize(PROBLEM, completion, max_tokens=100)
     assert (summary.text, summary.is_empty) == ("(no summary)", True)
 
 

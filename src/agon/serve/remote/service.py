@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from agon.config import VerifierSettings
+from agon.config import TaskSettings, VerifierSettings
 from agon.match.asking import Sampling
-from agon.records import AnswerStyle
 from agon.serve.access import Access
-from agon.serve.endpoints import Endpoint, EndpointPrompts, endpoint_lineups, endpoint_summarizer, endpoint_task
+from agon.serve.endpoints import Endpoint, EndpointPrompts, endpoint_lineups, endpoint_summarizer
 from agon.serve.models import Offer
 from agon.serve.remote.backend import RemoteBackend
 from agon.serve.service import OpenedService, open_service
@@ -29,27 +28,27 @@ def open_endpoint_service(
     challenger: Endpoint,
     access: Access,
     *,
-    style: AnswerStyle,
+    task: TaskSettings,
     max_tokens: int = DEFAULT_MAX_TOKENS,
 ) -> Generator[OpenedService]:
-    """Open a service over two endpoints. Nothing is asked of them until its backend is started."""
-    offer, backend = _offer(style, max_tokens), RemoteBackend(drafter, challenger)
+    """Open a service over two endpoints, asked as `task` says. Nothing is asked of them until its backend is started."""
+    offer, backend = _offer(task, max_tokens), RemoteBackend(drafter, challenger)
     verifiers = open_verifiers(VerifierSettings())
     with open_service(offer, backend, verifiers, access=access, max_running=_MAX_RUNNING) as service:
         yield OpenedService(service, tuple(_notes(drafter, challenger)))
 
 
-def _offer(style: AnswerStyle, max_tokens: int) -> Offer:
+def _offer(task: TaskSettings, max_tokens: int) -> Offer:
     return Offer(
         name="two endpoints",
         models=endpoint_lineups(),
         sampling=Sampling(
             max_draft_tokens=max_tokens, max_challenge_tokens=max_tokens, max_summary_tokens=MAX_SUMMARY_WORDS
         ),
-        prompts=EndpointPrompts(style),
-        summarizer=endpoint_summarizer(style),
-        style=style,
-        task=endpoint_task(style),
+        prompts=EndpointPrompts(task),
+        summarizer=endpoint_summarizer(task),
+        style=task.answer_style,
+        task=task,
         takes_conversations=True,
     )
 

@@ -15,7 +15,7 @@ from agon.match.asking import Sampling
 from agon.match.exchange import exchange_of
 from agon.records import Problem
 from agon.serve.backend import EndpointError
-from agon.serve.endpoints import EndpointPrompts, endpoint_lineups, endpoint_of, endpoint_summarizer
+from agon.serve.endpoints import EndpointPrompts, endpoint_lineups, endpoint_of, endpoint_summarizer, endpoint_task
 from agon.serve.records import Job
 from agon.serve.remote.backend import RemoteBackend
 
@@ -182,8 +182,8 @@ class Trial:
             problem=Problem(id="p", question="What is 6 times 7?", gold="42", task="custom", verifier="math"),
             can_check=False,
             lineup=endpoint_lineups()[model],
-            prompts=EndpointPrompts("boxed"),
-            summarizer=endpoint_summarizer("boxed"),
+            prompts=EndpointPrompts(endpoint_task("boxed")),
+            summarizer=endpoint_summarizer(endpoint_task("boxed")),
             style="boxed",
             **{"sampling": self.sampling, "seed": 5, **fields},
         )
