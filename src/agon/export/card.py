@@ -8,9 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agon.config import TaskSettings
 from agon.export.base import NamedBase
 from agon.export.prompts import Prompts
 from agon.export.trained import Trained
+from agon.imported import is_own
+from agon.prompts.withhold import WITHHELD
+from agon.tasks.sources import verifier_of
 
 Kind = Literal["adapter", "merged", "gguf"]
 _LIBRARY = {"adapter": "peft", "merged": "transformers", "gguf": "gguf"}
@@ -110,6 +114,7 @@ def _training(card: Card) -> str:
         },
         "sampled": _sampled(trained),
         "task": _task(trained),
+        "summary": _summary(trained),
         "seed": str(train.seed),
         "learning rate": f"{train.learning_rate:g}, {train.schedule}",
         "software": ", ".join(f"{name} {version}" for name, version in trained.versions.items()),
@@ -141,6 +146,27 @@ def _task(trained: Trained) -> str:
     return f"{task.name}{f' ({source})' if source else ''}, answers marked by `{task.answer_style}`"
 
 
+def _summary(trained: Trained) -> str:
+    """Say what a challenger reads of a draft; nothing where nobody reads one."""
+    if trained.protocol == "single":
+        return ""
+    task = trained.settings.task
+    said = "the tries that a draft names" if _shows_tries(task) else "what a draft says after its reasoning"
+    if trained.protocol == "answer-visible":
+        return f"{said}, with its answer"
+    if _shows_tries(task):
+        return f"{said}, without those that hit the target"
+    if task.withholding == "drop":
+        return f"{said}, without the sentences that show its answer"
+    return f"{said}, `{WITHHELD}` where it shows its answer"
+
+
+def _shows_tries(task: TaskSettings) -> bool:
+    """Tell whether a challenger reads a draft's tries alone, of which a hit leaves no mark."""
+    # A verifier of the user's own is a program, which no card imports.
+    return not is_own(task.verifier) and verifier_of(task) == "expression"
+
+
 def _use(card: Card) -> str:
     blocks = {"adapter": _use_adapter, "merged": _use_merged, "gguf": _use_gguf}[card.kind](card)
     return f"## Use\n\n{blocks}{_served(card.trained)}"
@@ -153,11 +179,27 @@ def _served(trained: Trained) -> str:
         return ""
     if task.wording == "symbols-v1":
         return "\n\nThe pair plays by `agon serve RUN` alone: over two servers agon asks in words, which this base does not know."
-    # Another answer style is another prompt than the pair was trained on.
+    if _shows_tries(task):
+        return "\n\nThe pair plays by `agon serve RUN` alone: over two servers a challenger reads words, and this one was trained on tries."
+    # Another answer style, wording or withholding is another prompt than the pair was trained on.
+    told = {"answer-style": task.answer_style} | _chosen(task, "wording", "withholding")
+    options = " ".join(f"--{name} {value}" for name, value in told.items())
+    thinking = trained.settings.model.enable_thinking
+    switch = (
+        ""
+        if thinking is None
+        else f" Their chat template needs `enable_thinking = {str(thinking).lower()}`, as in training; agon does not send it."
+    )
     return (
         "\n\nThe pair over two servers that speak OpenAI's protocol, asked in the words it was trained on: "
-        f"`agon serve --drafter URL --challenger URL --answer-style {task.answer_style}`."
+        f"`agon serve --drafter URL --challenger URL {options}`.{switch}"
     )
+
+
+def _chosen(task: TaskSettings, *names: str) -> dict[str, str]:
+    """Return those of some settings that are not what they are by default."""
+    values = {name: getattr(task, name) for name in names}
+    return {name: value for name, value in values.items() if value != TaskSettings.model_fields[name].default}
 
 
 def _use_adapter(card: Card) -> str:

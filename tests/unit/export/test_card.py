@@ -1,13 +1,20 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 import yaml
 
+from agon.cli.main import build_parser
+from agon.cli.serve_endpoints import open_endpoints
+from agon.config import TaskSettings
 from agon.export.base import NamedBase, open_base_folder
 from agon.export.card import Card, card_text
 from agon.export.prompts import prompts_of
 from agon.export.trained import read_trained
+from agon.serve.access import Access
 
+GSM8K = {"name": "gsm8k", "path": "x.jsonl"}
 KNOWN = NamedBase("owner/name", "v2", True)
 LOCAL = NamedBase("base", None, False)
 
@@ -89,14 +96,77 @@ def test_an_adapter_trained_alone_has_no_other_half(make_card):
     assert "agon serve" not in text
 
 
-@pytest.mark.parametrize("style", ["tags", "boxed"])
-def test_a_pair_is_served_by_two_servers_in_the_words_it_was_trained_on(make_card, style):
-    text = make_card(task={"name": "countdown-lite", "answer_style": style})
-    assert f"`agon serve --drafter URL --challenger URL --answer-style {style}`" in text
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [
+        ({}, "--answer-style tags"),
+        ({"answer_style": "boxed"}, "--answer-style boxed"),
+        ({"wording": "plain-v2"}, "--answer-style tags --wording plain-v2"),
+        ({"withholding": "drop"}, "--answer-style tags --withholding drop"),
+        (
+            {"answer_style": "boxed", "wording": "plain-v3", "withholding": "drop"},
+            "--answer-style boxed --wording plain-v3 --withholding drop",
+        ),
+    ],
+)
+def test_a_pair_is_served_by_two_servers_in_the_words_it_was_trained_on(make_card, task, options):
+    text = make_card(task={**GSM8K, **task})
+    assert f"`agon serve --drafter URL --challenger URL {options}`" in text
+    assert "enable_thinking" not in text
+    (line,) = re.findall(r"`agon (serve --drafter [^`]*)`", text)
+    words = line.replace("URL", "http://127.0.0.1:8001").split()
+    with open_endpoints(build_parser().parse_args(words), Access()) as opened:
+        asked, trained = opened.service.offer.task, TaskSettings(**GSM8K, **task)
+    for name in ("answer_style", "wording", "withholding"):
+        assert getattr(asked, name) == getattr(trained, name)
+
+
+@pytest.mark.parametrize(
+    ("model", "value"), [({"enable_thinking": False}, "false"), ({"enable_thinking": True}, "true")]
+)
+def test_a_switch_of_the_chat_template_is_named_that_the_servers_have_to_set(make_card, model, value):
+    text = make_card(model=model, has_prompts=False, task=GSM8K)
+    assert f"needs `enable_thinking = {value}`, as in training; agon does not send it." in text
+
+
+SAID = "| summary | what a draft says after its reasoning"
+
+
+@pytest.mark.parametrize(
+    ("run", "row"),
+    [
+        ({"task": GSM8K}, f"{SAID}, `[withheld]` where it shows its answer |"),
+        (
+            {"task": {**GSM8K, "withholding": "drop"}},
+            f"{SAID}, without the sentences that show its answer |",
+        ),
+        (
+            {"task": {**GSM8K, "verifier": "absent_module:check"}},
+            f"{SAID}, `[withheld]` where it shows its answer |",
+        ),
+        ({"task": GSM8K, "train": {"method": "answer-visible"}}, f"{SAID}, with its answer |"),
+        (
+            {"task": {"name": "countdown-lite", "withholding": "drop"}},
+            "| summary | the tries that a draft names, without those that hit the target |",
+        ),
+    ],
+)
+def test_what_a_challenger_reads_of_a_draft_is_told(make_card, run, row):
+    assert row in make_card(has_prompts=False, **run)
+
+
+def test_where_nobody_reads_a_draft_no_summary_is_told(make_card):
+    assert "| summary |" not in make_card(train={"method": "grpo"})
 
 
 def test_a_pair_that_knows_no_words_is_not_sent_to_two_servers(make_card):
     text = make_card(task={"name": "countdown-lite", "wording": "symbols-v1"})
+    assert "The pair plays by `agon serve RUN` alone" in text
+    assert "--drafter" not in text
+
+
+def test_a_pair_that_was_trained_on_tries_is_not_sent_to_two_servers(make_card):
+    text = make_card(task={"name": "countdown-lite"})
     assert "The pair plays by `agon serve RUN` alone" in text
     assert "--drafter" not in text
 
