@@ -24,6 +24,8 @@ from agon.runs.matrix import MatrixArm, read_matrix
 from agon.secrecy import redact
 
 _STREAMS = ("draft", "challenge")
+# What runs did before it was a setting: one that does otherwise is no further seed of theirs.
+_UNWRITTEN = {"task.withholding": "mark"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,8 @@ def read_training(path: Path) -> Training:
     if not all(isinstance(table, dict) for table in tables.values()):
         raise RunError(f"{path / 'config.json'} is damaged: every entry is a table of settings; restore it from a copy")
     config = {f"{table}.{key}": value for table, inner in tables.items() for key, value in inner.items()}
+    for name, value in _UNWRITTEN.items():
+        config.setdefault(name, value)
     rows = read_metrics(path)
     seed = config.get("train.seed")
     return Training(

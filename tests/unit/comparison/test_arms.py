@@ -59,6 +59,15 @@ def test_other_alarms_make_no_arm_of_its_own(fake, tmp_path):
     assert [arm.name for arm in plan(fake, *runs)] == ["agon"]
 
 
+def test_a_run_that_drops_answers_is_no_seed_of_one_from_before_that_could_be_set(fake, tmp_path):
+    # The first two hold no task.withholding, and left a mark.
+    runs = [fake.run(tmp_path / f"s{seed}", seed=seed) for seed in (0, 1)]
+    runs += [fake.run(tmp_path / mode, seed=2, task__withholding=mode) for mode in ("mark", "drop")]
+    arms = plan(fake, *runs)
+    assert [arm.name for arm in arms] == ["agon-withholding=mark", "agon-withholding=drop"]
+    assert [[training.seed for training in arm.trainings] for arm in arms] == [[0, 1, 2], [2]]
+
+
 def test_the_same_arm_with_the_same_seed_twice_is_refused(fake, tmp_path):
     with pytest.raises(DataError, match="are both agon with seed 0: leave one of them out"):
         plan(fake, fake.run(tmp_path / "a"), fake.run(tmp_path / "b"))
