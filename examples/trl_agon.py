@@ -32,7 +32,7 @@ from agon.datacheck.golds import drop_unreadable
 from agon.errors import ConfigError
 from agon.model.base import Base, load_base
 from agon.prompts.builder import PromptBuilder
-from agon.prompts.summary import summarize
+from agon.prompts.summary import DraftSummarizer
 from agon.records import Attempt, Completion, Problem, Prompt, Summary, Verdict
 from agon.rewards.terms import RewardWeights, conversion_bonus
 from agon.rollout.text import TextReader
@@ -76,7 +76,8 @@ class Exchange:
     def __init__(self, base: Base, problems: Sequence[Problem], settings: Settings) -> None:
         self.problems = {problem.id: problem for problem in problems}
         self.style, self.max_summary_tokens = settings.task.answer_style, settings.rollout.max_summary_tokens
-        self.tokenizer, self.stop_ids, self.text = base.tokenizer, base.stop_ids, TextReader(base.tokenizer)
+        self.summarizer = DraftSummarizer(self.style, base.tokenizer, settings.task.withholding)
+        self.stop_ids, self.text = base.stop_ids, TextReader(base.tokenizer)
         self.prompts = prompt_builder(base, settings)
         self.verifiers = open_verifiers(settings.verifier)
         self.drafts: list[Attempt] = []
@@ -110,8 +111,7 @@ class Exchange:
 
     def summary(self, problem: Problem, draft: Attempt) -> Summary:
         """Return what the challenger may read of a draft; the answer is withheld."""
-        limit = self.max_summary_tokens
-        return summarize(problem, draft.completion, style=self.style, tokenizer=self.tokenizer, max_tokens=limit)
+        return self.summarizer.summarize(problem, draft.completion, max_tokens=self.max_summary_tokens)
 
     def completion(self, ids: list[int], adapter: str) -> Completion:
         has_stop = ids[-1] in self.stop_ids

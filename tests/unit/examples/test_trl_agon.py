@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from agon.cli.common import settings_of
 from agon.errors import ConfigError
 from agon.methods.base import StepView
 from agon.methods.registry import method_named
+from agon.model.base import load_base
 from agon.records import Attempt, Completion, Match, Problem, Prompt, Summary, Verdict
 from agon.rewards.terms import RewardWeights
 
@@ -65,7 +67,7 @@ def test_in_two_steps_each_adapter_learns_in_its_turn_and_challenge_i_reads_draf
     # Three problems, four rows of each side by side.
     assert [len(set(first[i : i + 4])) for i in (0, 4, 8)] == [1, 1, 1]
     assert len(set(first)) == 3
-    texts = [exchange.tokenizer.decode(ids) for ids in found["prompt_ids"]]
+    texts = [exchange.summarizer.tokenizer.decode(ids) for ids in found["prompt_ids"]]
     shown = [
         exchange.summary(exchange.problems[id_], draft) for id_, draft in zip(drafted, exchange.drafts, strict=True)
     ]
@@ -118,6 +120,18 @@ def test_rewards_are_those_of_the_method(example, of_challenge, of_draft, is_emp
             assert set(terms.values()) == {None}
         else:
             assert weigh(terms, weights) == group.rewards[0]
+
+
+@pytest.mark.parametrize(
+    ("withholding", "shown"), [("mark", "Six sevens.\n\nThe answer is [withheld]."), ("drop", "Six sevens.")]
+)
+def test_an_answer_is_withheld_as_the_recipe_says(example, withholding, shown):
+    settings = settings_of("quickstart-agon", [f"task.withholding={withholding}", "rollout.max_summary_tokens=500"])
+    exchange = example.Exchange(load_base(settings.model), [PROBLEM], settings)
+    said = "Six sevens.\n\nThe answer is <answer>42</answer>."
+    draft = attempt("wrong")
+    draft = replace(draft, completion=replace(draft.completion, text=said))
+    assert exchange.summary(PROBLEM, draft).text == shown
 
 
 def test_two_caps_are_refused(example):
