@@ -41,6 +41,9 @@ _CLAIMED_VALUE = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?]+(?=\s|\Z)|\n+")
+# What has a full stop and a space after it, and yet is the front of a sentence.
+_LIST_NUMBER = re.compile(r"[\s>*#-]{0,12}(?:step\s)?\d{1,3}\.", re.IGNORECASE)
+_ABBREVIATION = re.compile(r"(?:^|[\s(])(?:Mr|Mrs|Ms|Dr|e\.g|i\.e|vs|approx)\.\Z", re.IGNORECASE)
 _CONCLUDING = re.compile(
     r"\s*(?:[-*#>\d.)]{1,4}\s+)?\**(?:(?:and|but)\s+)?(?:therefore|thus|hence|so|consequently|finally|in conclusion|in total|in summary|"
     r"altogether|overall|as a result|we conclude|it follows|this means|that means|this gives|final|result|conclusion|∴|\\therefore)"
@@ -97,11 +100,9 @@ def without_withheld(text: str) -> str:
     into its own answer; what it does not read, it cannot copy.
     """
     gone = bytearray(len(text))
-    start = 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+    for start, end in _whole_sentences(text):
         if WITHHELD in text[start:end]:
             gone[start:end] = b"\1" * (end - start)
-        start = end
     if 1 not in gone:
         return text
     _mend_pairs(text, gone)
@@ -112,6 +113,15 @@ def is_readable(text: str, answer: str | None) -> bool:
     """Tell whether the answer stands in the text as a whole token, in any usual spelling."""
     pattern = _spellings(answer)
     return pattern is not None and re.search(pattern, text) is not None
+
+
+def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+        is_front = _LIST_NUMBER.fullmatch(text, start, end) or _ABBREVIATION.search(text[max(start, end - 8) : end])
+        if end == len(text) or not is_front:
+            yield start, end
+            start = end
 
 
 def _mend_pairs(text: str, gone: bytearray) -> None:

@@ -224,6 +224,23 @@ def test_sentences_that_show_the_mark_are_left_out(text, left):
 @pytest.mark.parametrize(
     ("text", "left"),
     [
+        (f"1. Add.\n2. So {W}.\n3. Check.", "1. Add.\n\n3. Check."),
+        (f"Add.\n  - 2. So {W}", "Add.\n"),
+        (f"Add.\nStep 2. So {W}. Check.", "Add.\n Check."),
+        ("Add. It is 42.\n2.\n" + W, "Add. It is 42.\n2.\n"),
+        (f"Add. Mrs. Lee has {W} eggs. Check.", "Add. Check."),
+        (f"Add, e.g. as {W} (i.e. {W}). Check vs. 3. Done", " Check vs. 3. Done"),
+        (f"Dr. Lee adds. So {W}", "Dr. Lee adds."),
+        (f"The sums. So {W}", "The sums."),
+    ],
+)
+def test_the_number_of_a_list_and_a_title_go_with_their_sentence(text, left):
+    assert without_withheld(text) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
         # a sentence that ends before its closing sign
         (f"The area:\n\\[ ad = {W}. \\]\nNow.", "The area:\n\nNow."),
         (f"The sum is \\[ 3 + 4 = {W}. \\] Next.", " Next."),
