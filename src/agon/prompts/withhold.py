@@ -41,6 +41,8 @@ _CLAIMED_VALUE = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?]+(?=\s|\Z)|\n+")
+# Chinese and Japanese put no space after a full stop.
+_WHOLE_SENTENCE_END = re.compile(rf"{_SENTENCE_END.pattern}|[。！？]+")
 # What has a full stop and a space after it, and yet is the front of a sentence.
 _LIST_NUMBER = re.compile(r"[\s>*#-]{0,12}(?:step\s)?\d{1,3}\.", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:Mr|Mrs|Ms|Dr|e\.g|i\.e|vs|approx)\.\Z", re.IGNORECASE)
@@ -117,7 +119,7 @@ def is_readable(text: str, answer: str | None) -> bool:
 
 def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
     start = 0
-    for end in [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]:
+    for end in [*(match.end() for match in _WHOLE_SENTENCE_END.finditer(text)), len(text)]:
         is_front = _LIST_NUMBER.fullmatch(text, start, end) or _ABBREVIATION.search(text[max(start, end - 8) : end])
         if end == len(text) or not is_front:
             yield start, end

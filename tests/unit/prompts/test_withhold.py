@@ -288,6 +288,11 @@ def test_what_is_left_of_a_program_or_of_bold_text_stands_between_both_its_signs
     assert without_withheld(text) == left
 
 
+def test_a_full_stop_of_chinese_ends_a_sentence_without_a_space():
+    text = f"\u5148\u7b97 3+4=7\u3002\u6240\u4ee5\u662f{W}\u3002\u518d\u7b97\uff01"
+    assert without_withheld(text) == "\u5148\u7b97 3+4=7\u3002\u518d\u7b97\uff01"
+
+
 def test_a_text_without_the_mark_comes_back_as_it_is():
     assert without_withheld("We add.\n\n\n\n\\[ \\] Done.") == "We add.\n\n\n\n\\[ \\] Done."
 
