@@ -67,7 +67,7 @@ _PAIRED_SIGN = re.compile(
 _ITS_OWN_CLOSING = frozenset({"$$", "```", "**"})
 _OPENING_SIGN = {r"\]": r"\[", r"\)": r"\("}
 _SIGN_AND_REST = re.compile(rf"(?:{_PAIRED_SIGN.pattern})(?:[ \t]*\n+)?")
-_BLANK_LINES = re.compile(r"\n{3,}")
+_BLANK_LINES = re.compile(r"\n(?:[ \t\r]*\n){2,}")
 _DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
 
 

@@ -293,6 +293,18 @@ def test_a_full_stop_of_chinese_ends_a_sentence_without_a_space():
     assert without_withheld(text) == "\u5148\u7b97 3+4=7\u3002\u518d\u7b97\uff01"
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"One.\r\n\r\nSo 6 * 7 = {W}\r\n\r\nTwo.\r\n", "One.\r\n\nTwo.\r\n"),
+        (f"One:\r\n\\[\r\n{W}\r\n\\]\r\nTwo.\r\n", "One:\r\n\r\nTwo.\r\n"),
+        (f"One:\n\n  \\[\n  {W}\n  \\]\n\nTwo.", "One:\n\nTwo."),
+    ],
+)
+def test_a_lost_formula_leaves_at_most_one_blank_line(text, left):
+    assert without_withheld(text) == left
+
+
 def test_a_text_without_the_mark_comes_back_as_it_is():
     assert without_withheld("We add.\n\n\n\n\\[ \\] Done.") == "We add.\n\n\n\n\\[ \\] Done."
 
