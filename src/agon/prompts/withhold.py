@@ -66,7 +66,7 @@ _PAIRED_SIGN = re.compile(
 )
 _ITS_OWN_CLOSING = frozenset({"$$", "```", "**"})
 _OPENING_SIGN = {r"\]": r"\[", r"\)": r"\("}
-_SIGN_AND_REST = re.compile(rf"(?:{_PAIRED_SIGN.pattern})(?:[ \t]*\n+)?")
+_LINE_END = re.compile(r"\n+")
 _BLANK_LINES = re.compile(r"\n(?:[ \t\r]*\n){2,}")
 _DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
 
@@ -137,11 +137,18 @@ def _mend_pairs(text: str, gone: bytearray) -> None:
     for (start, content_start), (content_end, end) in pairs:
         if kept[content_start] < kept[content_end]:
             if gone[start] != gone[content_end]:
-                half = _SIGN_AND_REST.match(text, start if gone[start] else content_end)
-                assert half is not None
-                gone[half.start() : half.end()] = bytes(len(half.group()))
+                _keep(text, gone, *((start, content_start) if gone[start] else (content_end, end)))
         elif told[content_start] < told[content_end]:
             gone[start:end] = b"\1" * (end - start)
+
+
+def _keep(text: str, gone: bytearray, start: int, end: int) -> None:
+    """Keep a sign out of a lost sentence, and the end of its line."""
+    gone[start:end] = bytes(end - start)
+    next_kept = gone.find(0, end)
+    line_end = _LINE_END.search(text, end, next_kept if next_kept >= 0 else len(text))
+    if line_end:
+        gone[line_end.start() : line_end.end()] = bytes(len(line_end.group()))
 
 
 def _paired_signs(text: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:

@@ -253,8 +253,10 @@ def test_the_number_of_a_list_and_a_title_go_with_their_sentence(text, left):
         ),
         (
             f"\\begin{{cases}} x = {W} \\\\\n y = 3 \\end{{cases}} Now.",
-            "\\begin{cases} y = 3 \\end{cases} Now.",
+            "\\begin{cases}\n y = 3 \\end{cases} Now.",
         ),
+        # the end of a line stays with the sign that ends it
+        (f"Add \\(2. So 2 + 3\\) is {W}:\n3 + 4", "Add \\(2.\\)\n3 + 4"),
         # an environment alone in its formula, and a table
         (f"We get\n\\[\n\\begin{{aligned}}\nx &= {W} \\\\\n\\end{{aligned}}\n\\]\nNow.", "We get\n\nNow."),
         (f"We get\n\\begin{{array}}{{rcl}}\nx &=& {W}\n\\end{{array}}\nNow.", "We get\n\nNow."),
