@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import types
 from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
 from agon.seeding import stream_seed
@@ -17,9 +18,8 @@ from agon.seeding import stream_seed
 def _package() -> Any:
     # Only game_of_life, which is left out, uses cellpylib, and it loads the whole of matplotlib: half of the time to start.
     sys.modules.setdefault("cellpylib", types.ModuleType("cellpylib"))
-    import reasoning_gym
-
-    return reasoning_gym
+    # By name: type checking must not need a package that is optional.
+    return import_module("reasoning_gym")
 
 
 @lru_cache(maxsize=8)
