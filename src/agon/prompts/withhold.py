@@ -43,9 +43,10 @@ _CLAIMED_VALUE = re.compile(
 _SENTENCE_END = re.compile(r"[.!?]+(?=\s|\Z)|\n+")
 # Chinese and Japanese put no space after a full stop.
 _WHOLE_SENTENCE_END = re.compile(rf"{_SENTENCE_END.pattern}|[。！？]+")
-# What has a full stop and a space after it, and yet is the front of a sentence.
+# What has the end of a sentence and a space after it, and yet is its front.
 _LIST_NUMBER = re.compile(r"[\s>*#-]{0,12}(?:step\s)?\d{1,3}\.", re.IGNORECASE)
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:Mr|Mrs|Ms|Dr|e\.g|i\.e|vs|approx)\.\Z", re.IGNORECASE)
+_FACTORIAL_OR_DOTS = re.compile(r"(?:(?<=[\w)}])!|(?<=\.)\.)(?=[ \t]+[^\sA-Z])")
 _CONCLUDING = re.compile(
     r"\s*(?:[-*#>\d.)]{1,4}\s+)?\**(?:(?:and|but)\s+)?(?:therefore|thus|hence|so|consequently|finally|in conclusion|in total|in summary|"
     r"altogether|overall|as a result|we conclude|it follows|this means|that means|this gives|final|result|conclusion|∴|\\therefore)"
@@ -120,7 +121,11 @@ def is_readable(text: str, answer: str | None) -> bool:
 def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for end in [*(match.end() for match in _WHOLE_SENTENCE_END.finditer(text)), len(text)]:
-        is_front = _LIST_NUMBER.fullmatch(text, start, end) or _ABBREVIATION.search(text[max(start, end - 8) : end])
+        is_front = (
+            _LIST_NUMBER.fullmatch(text, start, end)
+            or _ABBREVIATION.search(text[max(start, end - 8) : end])
+            or _FACTORIAL_OR_DOTS.match(text, max(end - 1, start))
+        )
         if end == len(text) or not is_front:
             yield start, end
             start = end

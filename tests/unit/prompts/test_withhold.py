@@ -290,6 +290,19 @@ def test_what_is_left_of_a_program_or_of_bold_text_stands_between_both_its_signs
     assert without_withheld(text) == left
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"Now:\n\\[ \\frac{{4!}}{{2! \\cdot {W}}} = 3! \\]\nDone.", "Now:\nDone."),
+        (f"Add. It is n! = {W}. Done.", "Add. Done."),
+        (f"Add 1 + 2 + ... + 8 = {W}. Done.", " Done."),
+        (f"Wow, it is 4! So {W}. Well... So {W}. Done.", "Wow, it is 4! Well... Done."),
+    ],
+)
+def test_a_factorial_and_dots_end_no_sentence_that_goes_on(text, left):
+    assert without_withheld(text) == left
+
+
 def test_a_full_stop_of_chinese_ends_a_sentence_without_a_space():
     text = f"\u5148\u7b97 3+4=7\u3002\u6240\u4ee5\u662f{W}\u3002\u518d\u7b97\uff01"
     assert without_withheld(text) == "\u5148\u7b97 3+4=7\u3002\u518d\u7b97\uff01"
