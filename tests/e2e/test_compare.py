@@ -56,8 +56,9 @@ def test_compare_names_the_run_that_was_measured_on_other_problems(agon, measure
     run, _ = measured
     other = tmp_path / "other"
     assert agon("train", "quickstart-grpo", "--out", other, *small, "--set", "train.steps=1") == 0
-    assert agon("eval", other, "--set", "evaluation.max_test=5") == 0
     capsys.readouterr()
+    assert agon("eval", other, "--set", "evaluation.max_test=5", "--set", "task.withholding=drop") == 0
+    assert "measured with task.withholding=drop, trained with mark" in capsys.readouterr().out
     assert agon("compare", run, other) == 1
     error = capsys.readouterr().err
     assert str(other) in error

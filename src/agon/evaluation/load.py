@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from agon.config import Settings
+from agon.config import Settings, TaskSettings
 from agon.datacheck.golds import drop_unreadable
 from agon.errors import RunError
 from agon.match.play import Sampling
@@ -26,6 +26,8 @@ from agon.runs.manifest import read_config, read_manifest
 from agon.tasks.account import data_hash
 from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
+
+_OF_THE_PROMPT = ("wording", "withholding", "answer_style")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +112,26 @@ def _find(
     path: Path, overrides: tuple[str, ...], step: int | None, check: Check, asked: Settings | None = None
 ) -> _Found:
     """Read what a run folder says, before a model is loaded."""
-    settings = saved_settings(read_config(path), overrides, source=str(path / "config.json"), asked=asked)
+    config = read_config(path)
+    settings = saved_settings(config, overrides, source=str(path / "config.json"), asked=asked)
     checkpoint, notes = find_checkpoint(path, step)
     task = load_task(settings.task)
     check(settings, task)
     expected = read_manifest(path).get("hashes", {}).get("data")
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
+    notes += _prompt_notes(config.get("task", {}), settings.task)
     return _Found(settings, task, checkpoint, notes)
+
+
+def _prompt_notes(trained: Mapping[str, Any], task: TaskSettings) -> tuple[str, ...]:
+    """Note what players are asked, or read, otherwise than in their training. What an older run does not say is the default."""
+    before = {name: trained.get(name, TaskSettings.model_fields[name].default) for name in _OF_THE_PROMPT}
+    return tuple(
+        f"measured with task.{name}={getattr(task, name)}, trained with {value}"
+        for name, value in before.items()
+        if getattr(task, name) != value
+    )
 
 
 def open_base(settings: Settings, *, check: Check = _unchecked) -> Opened:

@@ -1,7 +1,8 @@
 import pytest
 
+from agon.config import TaskSettings
 from agon.errors import RunError
-from agon.evaluation.load import find_checkpoint
+from agon.evaluation.load import _prompt_notes, find_checkpoint
 
 
 def test_a_step_that_was_never_saved_is_answered_with_those_that_were(tmp_path):
@@ -17,3 +18,13 @@ def test_a_step_whose_saving_was_interrupted_is_refused_as_damaged(tmp_path):
         RunError, match=r"step-000002 cannot be used \(complete.json is missing.*leave --checkpoint out"
     ):
         find_checkpoint(tmp_path, 2)
+
+
+def test_other_prompts_than_those_of_the_training_are_noted():
+    task = TaskSettings(name="gsm8k", wording="plain-v3", withholding="drop", answer_style="boxed")
+    assert _prompt_notes({"wording": "plain-v3", "withholding": "drop", "answer_style": "boxed"}, task) == ()
+    # an older run says nothing of withholding
+    assert _prompt_notes({"wording": "plain-v1", "answer_style": "boxed"}, task) == (
+        "measured with task.wording=plain-v3, trained with plain-v1",
+        "measured with task.withholding=drop, trained with mark",
+    )
