@@ -69,6 +69,11 @@ _ITS_OWN_CLOSING = frozenset({"$$", "```", "**"})
 _OPENING_SIGN = {r"\]": r"\[", r"\)": r"\("}
 _LINE_END = re.compile(r"\n+")
 _BLANK_LINES = re.compile(r"\n(?:[ \t\r]*\n){2,}")
+# The heading or the words before an answer, when it was all that followed.
+_LONE_ANNOUNCEMENT = re.compile(
+    r"(?:(?:\A|\n|(?<=[.!?]) )(?:[^\n.!?]{0,80}\banswer(?: is)?\s?:|[#* ]{0,8}(?:final )?answer)[:*\s]*){1,3}\Z",
+    re.IGNORECASE,
+)
 _DECORATION = re.compile(r"[\s$*_.:#>()\\\[\]-]+")
 
 
@@ -99,7 +104,7 @@ def withhold_answer(text: str, style: AnswerStyle) -> Withheld:
 def without_withheld(text: str) -> str:
     """Leave out every sentence from which something was taken out, and the signs that stood around it alone.
 
-    A formula, program or bold text of which a part is left keeps both its signs. A text without the mark comes back as it is. A small base copies the mark
+    So does an announcement of the answer at the end. A formula, program or bold text of which a part is left keeps both its signs. A text without the mark comes back as it is. A small base copies the mark
     into its own answer; what it does not read, it cannot copy.
     """
     gone = bytearray(len(text))
@@ -109,7 +114,7 @@ def without_withheld(text: str) -> str:
     if 1 not in gone:
         return text
     _mend_pairs(text, gone)
-    return _BLANK_LINES.sub("\n\n", _joined(text, gone))
+    return _BLANK_LINES.sub("\n\n", _LONE_ANNOUNCEMENT.sub("", _joined(text, gone)))
 
 
 def is_readable(text: str, answer: str | None) -> bool:

@@ -320,6 +320,24 @@ def test_a_lost_formula_leaves_at_most_one_blank_line(text, left):
     assert without_withheld(text) == left
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"We add.\n\n**Final Answer**\n{W}", "We add.\n"),
+        (f"We add.\n\n### Final Answer:\n\\[\n{W}\n\\]\n", "We add.\n"),
+        (f"We add.\n**Answer:**\n\nThus, the answer is:\n$${W}$$", "We add."),
+        (f"We add. Therefore, the final answer is:\n{W}", "We add."),
+        (f"Final answer:\n{W}", ""),
+        # what follows, or says more than that an answer comes
+        (f"Answer:\n{W}\nWe add.", "Answer:\nWe add."),
+        (f"We add.\nAdd 3 to the answer\n{W}", "We add.\nAdd 3 to the answer\n"),
+        (f"We add.\nThe sum is:\n{W}", "We add.\nThe sum is:\n"),
+    ],
+)
+def test_an_announcement_of_the_answer_goes_with_it_from_the_end(text, left):
+    assert without_withheld(text) == left
+
+
 def test_a_text_without_the_mark_comes_back_as_it_is():
     assert without_withheld("We add.\n\n\n\n\\[ \\] Done.") == "We add.\n\n\n\n\\[ \\] Done."
 
