@@ -351,3 +351,33 @@ def test_what_is_left_shows_no_mark_and_is_part_of_the_text(text):
     left = without_withheld(text)
     assert WITHHELD not in left
     assert len(left) <= len(text)
+
+
+blocks = st.lists(
+    st.sampled_from(
+        [
+            "We add. ",
+            f"So {W}. ",
+            "Then\n\n",
+            f"\\[ x = {W}. \\] ",
+            f"\\[ a = 3. \\quad b = {W} \\]\n",
+            f"\\[\n\\begin{{aligned}}\n a &= 3 \\\\\n b &= {W}\n\\end{{aligned}}\n\\]\n",
+            f"\\[ \\begin{{aligned}} b &= {W} \\\\[4pt]\n a &= 3 \\end{{aligned}} \\] ",
+            "$$ a $$ ",
+            f"$$\n{W}\n$$",
+            f"**Add. So {W}** ",
+            f"```\nx\nprint({W})\n``` ",
+            f"Now \\(b. c = {W}\\) ",
+        ]
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(blocks)
+def test_no_sign_is_left_without_its_other_half(text):
+    left = without_withheld(text)
+    for opening, closing in (("\\[", "\\]"), ("\\(", "\\)"), ("\\begin", "\\end")):
+        assert left.replace("\\\\[", "").count(opening) == left.count(closing)
+    for sign in ("$$", "**", "```"):
+        assert left.count(sign) % 2 == 0
