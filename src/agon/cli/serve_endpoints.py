@@ -28,7 +28,7 @@ def add_endpoints(parser: ArgumentParser) -> None:
     """Add what names two endpoints and says what they are asked."""
     group = parser.add_argument_group(
         "two endpoints",
-        "In place of RUN: two OpenAI-compatible servers, untrained, one of which drafts and the other challenges. Their keys stand in "
+        "In place of RUN: two OpenAI-compatible servers, one of which drafts and the other challenges. Their keys stand in "
         "AGON_DRAFTER_KEY and AGON_CHALLENGER_KEY.",
     )
     for name in ("drafter", "challenger"):

@@ -1,4 +1,4 @@
-"""Two endpoints as a service: untrained models that draft and challenge as a pair does. No torch, no GPU."""
+"""Two endpoints as a service: any two models draft and challenge as a pair does. No torch, no GPU."""
 
 from __future__ import annotations
 
