@@ -102,9 +102,10 @@ def withhold_answer(text: str, style: AnswerStyle) -> Withheld:
 
 
 def without_withheld(text: str) -> str:
-    """Leave out every sentence from which something was taken out, and the signs that stood around it alone.
+    """Leave out every sentence from which something was taken out.
 
-    So does an announcement of the answer at the end. A formula, program or bold text of which a part is left keeps both its signs. A text without the mark comes back as it is. A small base copies the mark
+    What stood around it alone goes too: the signs of a formula, program or bold text, and at the end an announcement of the answer.
+    Where a part of a formula is left, both its signs stay. A text without the mark comes back as it is. A small base copies the mark
     into its own answer; what it does not read, it cannot copy.
     """
     gone = bytearray(len(text))
