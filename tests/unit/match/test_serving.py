@@ -10,9 +10,9 @@ import torch
 from agon.config import Settings
 from agon.errors import ModelError
 from agon.match.serving import open_serving_session
-from agon.match.session import fit_problems, open_session
+from agon.match.session import fit_problems, open_base_session, open_session
 from agon.model.checkpoint import save_checkpoint
-from agon.records import Request
+from agon.records import Completion, Problem, Request
 from agon.tasks.typed import typed_problem
 
 
@@ -57,6 +57,24 @@ def test_a_checkpoint_is_served_as_a_session_samples_it(settings, tmp_path):
         assert fit_problems(served, [problem], settings.rollout, max_prompt_tokens=30) == fitting == ((problem,), ())
         served.engine.add(requests[0])
     assert served.engine.num_open == 0
+
+
+@pytest.mark.parametrize(
+    ("withholding", "shown"), [("mark", "Six sevens.\n\nThe answer is [withheld]."), ("drop", "Six sevens.")]
+)
+def test_every_session_withholds_answers_as_the_settings_say(settings, tmp_path, withholding, shown):
+    task = settings.task.model_copy(update={"withholding": withholding})
+    settings = settings.model_copy(update={"task": task})
+    problem = Problem(id="p", question="What is 6 times 7?", gold="42", task="custom", verifier="math")
+    said = Completion((), (), "Six sevens.\n\nThe answer is <answer>42</answer>.", "stop", "A", 0)
+    with open_session(settings) as session, open_base_session(settings) as base:
+        assert session.pair is not None
+        save_checkpoint(tmp_path, session.pair, optimizers={}, progress={})
+        summarizers = [session.summarizer, base.summarizer]
+    served = open_serving_session(settings, tmp_path)
+    with closing(served.verifiers), closing(served.engine):
+        summarizers.append(served.summarizer)
+    assert [one.summarize(problem, said, max_tokens=500).text for one in summarizers] == [shown] * 3
 
 
 def test_a_folder_without_a_checkpoint_is_refused(settings, tmp_path):
