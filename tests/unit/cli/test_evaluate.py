@@ -20,9 +20,15 @@ def test_another_named_task_forgets_what_the_recipe_said_of_its_own_data():
     settings = settings_from(DEEPMATH, _task_overrides("math500"))
     assert DEEPMATH["task"]["difficulty_min"] == 8.0
     assert (settings.task.name, settings.task.difficulty_min, settings.task.max_train) == ("math500", None, None)
-    # how the model reads and answers belongs to the model
+    # how much the model can read belongs to the model
     assert settings.task.max_prompt_tokens == 2048
-    assert settings.task.answer_style == "tags"
+
+
+def test_another_task_is_asked_answered_and_withheld_as_in_the_training():
+    taught = {"wording": "plain-v3", "withholding": "drop", "answer_style": "boxed"}
+    task = settings_from({"task": {"name": "gsm8k", **taught}}, _task_overrides("math500")).task
+    assert task.name == "math500"
+    assert {name: getattr(task, name) for name in taught} == taught
 
 
 def test_another_file_does_not_keep_the_runs_own_test_file(tmp_path):
