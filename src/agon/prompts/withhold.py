@@ -40,7 +40,8 @@ _CLAIMED_VALUE = re.compile(
     r"|\*{0,2}[-+−]?[$€£]?[-+−]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:\s?/\s?\d+)?\s?(?:\\?%)?\*{0,2})",
     re.IGNORECASE,
 )
-_SENTENCE_END = re.compile(r"[.!?]+(?=\s|\Z)|\n+")
+# Neither begun nor given up within a run of signs: a run that ends no sentence would be read again from each of them.
+_SENTENCE_END = re.compile(r"(?<![.!?])[.!?]++(?=\s|\Z)|\n+")
 # Chinese and Japanese put no space after a full stop.
 _WHOLE_SENTENCE_END = re.compile(rf"{_SENTENCE_END.pattern}|[。！？]+")
 # What has the end of a sentence and a space after it, and yet is its front.
@@ -138,7 +139,7 @@ def _whole_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _mend_pairs(text: str, gone: bytearray) -> None:
-    """Let both signs of a pair stay if something is still told between them, and neither if not. `gone` says it of each character."""
+    """Let both signs of a pair stay if something is still told between them, and neither if not. `gone` is 1 where a character is left out."""
     pairs = list(_paired_signs(text))
     tells = bytearray(character.isalnum() for character in text)
     for start, end in (sign for pair in pairs for sign in pair):

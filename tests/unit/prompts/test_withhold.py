@@ -193,11 +193,15 @@ def test_only_the_answer_and_claimed_values_disappear(text):
         "answer is \\[" * 4000,
         "5\n" * 30000 + r"\boxed{5}",
         "Therefore **5**. " * 4000 + r"\boxed{5}",
+        "." * 60000 + r"x = 5 \boxed{5}",
+        f"{W}{'!' * 60000}x",
+        f"{W} " * 6000,
     ],
 )
 def test_hostile_repetition_is_read_quickly(text):
     start = time.process_time()
     withhold_answer(text, "boxed")
+    without_withheld(text)
     assert time.process_time() - start < 3.0
 
 
@@ -350,7 +354,8 @@ def test_a_text_without_the_mark_comes_back_as_it_is():
 def test_what_is_left_shows_no_mark_and_is_part_of_the_text(text):
     left = without_withheld(text)
     assert WITHHELD not in left
-    assert len(left) <= len(text)
+    signs = iter("".join(text.split()))
+    assert all(sign in signs for sign in "".join(left.split()))  # in the same order
 
 
 blocks = st.lists(
