@@ -164,11 +164,9 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str
             )
         return path, ()
     newest = newest_checkpoint(run)
-    notes = tuple(f"checkpoint {skipped.path.name} is damaged ({skipped.reason})" for skipped in newest.skipped)
     if newest.path is None:
-        found = "; ".join(notes) or "none was saved yet"
-        raise RunError(f"{run} has no checkpoint to use ({found}): continue training with --resume")
-    return newest.path, notes
+        raise RunError(f"{run} has no checkpoint to use: {newest.remedy(run)}")
+    return newest.path, newest.notes
 
 
 def _readable(task: TaskData, settings: Settings) -> TaskData:

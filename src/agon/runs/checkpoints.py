@@ -26,6 +26,18 @@ class Newest(NamedTuple):
     path: Path | None
     skipped: list[Skipped]
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One line for each damaged checkpoint, to be told."""
+        return tuple(f"checkpoint {one.path.name} is damaged ({one.reason})" for one in self.skipped)
+
+    def remedy(self, run: Path) -> str:
+        """Say for a run without a whole checkpoint what is the matter with those there are, and what to do."""
+        if not self.skipped:
+            return "none was saved yet: continue training with --resume"
+        start = f"remove {run / 'checkpoints'} to train from the beginning with --resume"
+        return f"{'; '.join(self.notes)}; restore one from a copy, or {start}"
+
 
 class Recorded(NamedTuple):
     """How a file that grows with the run began when a checkpoint was saved."""

@@ -239,15 +239,11 @@ def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
     if not list_checkpoints(run):
         return None, ()
     newest = newest_checkpoint(run)
-    notes = tuple(f"checkpoint {skipped.path.name} is damaged ({skipped.reason})" for skipped in newest.skipped)
     if newest.path is None:
-        raise RunError(
-            f"{run} has no checkpoint to go on from: {'; '.join(notes)}; restore one from a copy, or remove {run / 'checkpoints'} to train "
-            "from the beginning"
-        )
+        raise RunError(f"{run} has no checkpoint to go on from: {newest.remedy(run)}")
     for name in (METRICS_FILE, ALARMS_FILE):
         require_recorded(run, name, newest.path)
-    return newest.path, notes
+    return newest.path, newest.notes
 
 
 def changed_settings(saved: Settings, wanted: Settings, *, of_memory: bool = False) -> list[str]:

@@ -3,6 +3,7 @@ import pytest
 from agon.config import TaskSettings
 from agon.errors import RunError
 from agon.evaluation.load import _prompt_notes, find_checkpoint
+from agon.train.run import _last_checkpoint
 
 
 def test_a_step_that_was_never_saved_is_answered_with_those_that_were(tmp_path):
@@ -18,6 +19,21 @@ def test_a_step_whose_saving_was_interrupted_is_refused_as_damaged(tmp_path):
         RunError, match=r"step-000002 cannot be used \(complete.json is missing.*leave --checkpoint out"
     ):
         find_checkpoint(tmp_path, 2)
+
+
+def test_without_a_whole_checkpoint_the_remedy_is_that_of_what_there_is(tmp_path):
+    with pytest.raises(RunError, match=r"no checkpoint to use: none was saved yet: continue training with --resume$"):
+        find_checkpoint(tmp_path)
+    (tmp_path / "checkpoints" / "step-000002").mkdir(parents=True)
+    with pytest.raises(RunError) as refused:
+        find_checkpoint(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path} has no checkpoint to use: checkpoint step-000002 is damaged (complete.json is missing: saving it was interrupted); "
+        f"restore one from a copy, or remove {tmp_path / 'checkpoints'} to train from the beginning with --resume"
+    )
+    with pytest.raises(RunError) as of_training:
+        _last_checkpoint(tmp_path)
+    assert str(of_training.value) == str(refused.value).replace("to use", "to go on from")
 
 
 def test_other_prompts_than_those_of_the_training_are_noted():
