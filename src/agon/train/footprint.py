@@ -184,12 +184,19 @@ def numbers_per_token(shape: BaseShape, *, longest: int, is_float32: bool, keeps
 def estimate_disk(shape: BaseShape, settings: Settings, *, rollouts: int, tokens: int) -> DiskNeed:
     """Estimate what a run writes. `rollouts` and `tokens` are those of the whole run."""
     own = settings.train
-    one = stored_bytes(shape.num_adapter, num_tensors=shape.num_tensors, num_frozen=count_frozen(settings))
+    one = stored_bytes(
+        shape.num_adapter,
+        num_tensors=shape.num_tensors,
+        num_frozen=count_frozen(settings),
+        num_learning=1 + method_named(own.method).has_pair,
+    )
     saves = -(-own.steps // own.save_every)
     # A new one is written before the oldest goes.
     kept = min(saves, own.keep_checkpoints + 1)
     steps = min(own.steps, -(-own.steps // own.save_matches_every) + 1)
-    prompts = rollouts * settings.task.max_prompt_tokens // 4
+    # Prompts are seldom as long as they may be, and never longer than what the context leaves them.
+    room = shape.context_length - min(settings.rollout.max_draft_tokens, settings.rollout.max_challenge_tokens)
+    prompts = rollouts * min(settings.task.max_prompt_tokens, max(room, 1)) // 4
     matches = (_MATCH_TOKEN_BYTES * tokens + 3 * prompts + _MATCH_BYTES * rollouts) * steps // own.steps
     return DiskNeed(
         checkpoints=kept * one,

@@ -130,7 +130,7 @@ def checkpoint_bytes(pair: AdapterPair, *, num_frozen: int = 0) -> int:
     return stored_bytes(num_numbers, num_tensors=len(parameters), num_frozen=num_frozen)
 
 
-def stored_bytes(num_parameters: int, *, num_tensors: int, num_frozen: int) -> int:
-    """Return the size of a checkpoint, at most: both adapters in float32, two moments and a count of each, and frozen copies."""
-    copies = 2 * 3 + num_frozen
+def stored_bytes(num_parameters: int, *, num_tensors: int, num_frozen: int, num_learning: int = 2) -> int:
+    """Return the size of a checkpoint, at most: both adapters in float32, two moments and a count of each that learns, and frozen copies."""
+    copies = 2 + 2 * num_learning + num_frozen
     return copies * (4 * num_parameters + _HEADER_BYTES * num_tensors) + 2 * _HEADER_BYTES * num_tensors + _SMALL_FILES

@@ -170,6 +170,34 @@ def test_checkpoints_are_those_that_are_kept_and_one_that_is_written(shape):
     assert kept(max_matches_gb=1e-6).matches == 1000
 
 
+def test_a_checkpoint_of_one_adapter_that_learns_holds_the_moments_of_one(shape):
+    def one(method):
+        own = SMALL.model_copy(update={"train": SMALL.train.model_copy(update={"method": method, "steps": 1})})
+        return estimate_disk(shape, own, rollouts=100, tokens=10_000).checkpoints
+
+    # two moments in float32, 2 * 4 bytes a number, are what the second optimiser would add, but for the headers of its tensors
+    added = one("agon") - one("grpo")
+    assert 8 * shape.num_adapter < added < 8 * shape.num_adapter + 2 * 400 * shape.num_tensors
+
+
+def test_prompts_are_no_longer_than_what_the_context_leaves_them(shape):
+    caps = {"max_draft_tokens": 60, "max_challenge_tokens": 80}
+    own = SMALL.model_copy(
+        update={
+            "train": SMALL.train.model_copy(update={"steps": 1}),
+            "task": SMALL.task.model_copy(update={"max_prompt_tokens": 64}),
+            "rollout": SMALL.rollout.model_copy(update=caps),
+        }
+    )
+
+    def matches(context):
+        return estimate_disk(replace(shape, context_length=context), own, rollouts=400, tokens=0).matches
+
+    # 400 rollouts, a quarter of the prompt's tokens, 3 bytes each: a context of 100 leaves 40, one of 61 leaves 1
+    assert matches(100) - matches(61) == 3 * 400 * (40 - 1) // 4
+    assert matches(200) - matches(61) == 3 * 400 * (64 - 1) // 4
+
+
 def test_sampling_and_learning_take_turns_unless_the_cache_stays(shape):
     torch_, vllm = (
         replace(estimate_memory(shape, SMALL, device="cpu", width=4, engine=engine), engine=0, cache=50, microbatch=70)
