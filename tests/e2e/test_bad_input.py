@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -248,4 +249,13 @@ def test_dry_run_prints_settings_and_budget_and_writes_nothing(agon, tmp_path, c
     assert "steps = 10" in shown
     # 16 problems x 2 x 8 rollouts x 10 steps
     assert "16 rollouts a problem, 256 a step, 2,560 in all" in shown
+    assert not (tmp_path / "run").exists()
+
+
+def test_dry_run_shows_and_then_refuses_what_the_disk_cannot_hold(agon, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("agon.runs.space.shutil", SimpleNamespace(disk_usage=lambda _: SimpleNamespace(free=1_000_000)))
+    assert agon("train", "quickstart-agon", "--out", tmp_path / "run", "--dry-run", "--set", "train.steps=1") == 1
+    shown = capsys.readouterr()
+    assert "steps = 1" in shown.out
+    assert "has 1 MB of free disk, but 1.51 MB are needed" in shown.err
     assert not (tmp_path / "run").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ def train(options: Namespace) -> int:
     else:
         settings = settings_of(name, options.set)
     if options.dry_run:
-        return _dry_run([settings])
+        return _dry_run({out: settings})
     return _train_one(settings, out, resume=options.resume, overrides=options.set)
 
 
@@ -62,7 +62,7 @@ def _train_quickstart(options: Namespace, out: Path) -> int:
     settings = settings_of("quickstart-agon", options.set)
     cells = quickstart_cells(settings)
     if options.dry_run:
-        return _dry_run([cell.settings for cell in cells])
+        return _dry_run({out / cell.name: cell.settings for cell in cells})
     progress = CellsProgress({cell.name: cell.settings.train.steps for cell in cells})
     with progress:
         result = run_quickstart(
@@ -98,12 +98,17 @@ def _train_one(settings: Settings, out: Path, *, resume: bool, overrides: Sequen
     return 0
 
 
-def _dry_run(all_settings: list[Settings]) -> int:
+def _dry_run(runs: Mapping[Path, Settings]) -> int:
+    """Print settings and budgets of the runs by their folders, and refuse what a training would for want of room."""
     from agon.methods.settle import settled
     from agon.recipe import describe_settings
     from agon.train.budget import describe_budget, plan_budget
+    from agon.train.room import check_room
 
-    for settings in map(settled, all_settings):
-        print(describe_settings(settings))
-        print(describe_budget(plan_budget(settings)))
+    budgets = {out: plan_budget(settings) for out, settings in runs.items()}
+    for out, settings in runs.items():
+        print(describe_settings(settled(settings)))
+        print(describe_budget(budgets[out]))
+    for out, budget in budgets.items():
+        check_room(budget, out, say=tell)
     return 0
