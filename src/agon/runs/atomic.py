@@ -33,6 +33,14 @@ _REMEDIES = {
     errno.EISDIR: "a folder of that name is in the way: give another file name",
     errno.ELOOP: "it is a link, and nothing is written through the links of a run folder: put the file itself there",
 }
+_UNREAD_REMEDIES = {
+    errno.EACCES: "permission denied: allow reading it and the folder that holds it (chmod u+rX)",
+    errno.EPERM: "not permitted: allow reading it",
+    errno.EIO: "the disk failed to read it: look after the disk, then try again, or put a copy in its place",
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), then try again",
+    errno.ENOTDIR: "a part of the path is a file: restore it from a copy",
+    errno.EISDIR: "it is a folder: restore it from a copy",
+}
 
 
 @contextmanager
@@ -51,15 +59,16 @@ def output_errors(path: Path) -> Generator[None]:
 
 @contextmanager
 def input_errors(path: Path) -> Generator[None]:
-    """Turn the operating system's refusal to read `path` into one line for the user.
+    """Turn the operating system's refusal to read `path`, or what lies below it, into one line for the user.
 
     Raises:
-        RunError: names the path and what the system said.
+        RunError: names the file that was refused, what the system said, and the remedy.
     """
     try:
         yield
     except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror or error}") from error
+        reason = _UNREAD_REMEDIES.get(error.errno or 0, f"{error.strerror or error}: look after it, then try again")
+        raise RunError(f"{error.filename or path} cannot be read: {reason}") from error
 
 
 @contextmanager

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
-from agon.runs.atomic import MARKER, remove, sha256_of
+from agon.errors import RunError
+from agon.runs.atomic import MARKER, input_errors, remove, sha256_of
 from agon.runs.reading import parse_json, unsealed
 
 _FORMAT = 1
+# What the system says of a file that is not there as it was written. Any other refusal says nothing of what is in it.
+_OF_CONTENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _NAME = re.compile(r"step-(\d{6,})")
 
 
@@ -81,11 +85,16 @@ def recorded_lines(path: Path) -> dict[str, Recorded]:
 
 
 def list_checkpoints(run: Path) -> list[Path]:
-    """Return a run's checkpoint folders, damaged ones included, oldest first."""
+    """Return a run's checkpoint folders, damaged ones included, oldest first.
+
+    Raises:
+        RunError: the folder of checkpoints may not be looked into.
+    """
     folder = run / "checkpoints"
-    if not folder.is_dir():
-        return []
-    found = [path for path in folder.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)]
+    with input_errors(folder):
+        if not folder.is_dir():
+            return []
+        found = [path for path in folder.iterdir() if path.is_dir() and _NAME.fullmatch(path.name)]
     return sorted(found, key=checkpoint_step)
 
 
@@ -93,7 +102,15 @@ def verify_checkpoint(path: Path) -> str | None:
     """Say why a checkpoint cannot be used, or return None when every file is there as it was written, and no other.
 
     Hidden files, which file managers and file systems leave behind, do not count.
+
+    Raises:
+        RunError: a file cannot be read for a reason that says nothing of its content, such as a missing right: that is no damage.
     """
+    with input_errors(path):
+        return _damage_of(path)
+
+
+def _damage_of(path: Path) -> str | None:
     marker = path / MARKER
     try:
         content = unsealed(parse_json(marker.read_bytes()))
@@ -102,6 +119,7 @@ def verify_checkpoint(path: Path) -> str | None:
     except FileNotFoundError:
         return f"{MARKER} is missing: saving it was interrupted"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        _raise_refusal(error)
         return f"{MARKER} cannot be read ({error})"
     if version != _FORMAT:
         return f"{MARKER} has format version {version!r}, and this agon reads {_FORMAT}: use the agon that wrote it"
@@ -117,7 +135,11 @@ def verify_checkpoint(path: Path) -> str | None:
 
 
 def newest_checkpoint(run: Path) -> Newest:
-    """Find the newest checkpoint of a run that is whole, and name the damaged ones that are newer."""
+    """Find the newest checkpoint of a run that is whole, and name the damaged ones that are newer.
+
+    Raises:
+        RunError: one that may be whole cannot be read.
+    """
     skipped: list[Skipped] = []
     for path in reversed(list_checkpoints(run)):
         reason = verify_checkpoint(path)
@@ -130,7 +152,7 @@ def newest_checkpoint(run: Path) -> Newest:
 def prune_checkpoints(run: Path, keep: int) -> list[Path]:
     """Remove all but the newest `keep` whole checkpoints, and damaged ones older than those; return what was removed.
 
-    A damaged checkpoint never counts as kept, so that pruning cannot leave a run without one it can continue from.
+    A checkpoint that is damaged or cannot be read never counts as kept, so that pruning cannot leave a run without one it can continue from.
     """
     assert keep >= 1, f"keep is {keep}, but the newest checkpoint must stay"
     removed: list[Path] = []
@@ -139,9 +161,16 @@ def prune_checkpoints(run: Path, keep: int) -> list[Path]:
         if kept >= keep:
             _remove(path)
             removed.append(path)
-        elif verify_checkpoint(path) is None:
+        elif _is_whole(path):
             kept += 1
     return removed
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return verify_checkpoint(path) is None
+    except RunError:
+        return False
 
 
 def drop_checkpoints_after(run: Path, completed_steps: int) -> list[Path]:
@@ -164,6 +193,11 @@ def _is_below(name: str) -> bool:
     return bool(parts) and ".." not in parts and not PurePosixPath(name).is_absolute()
 
 
+def _raise_refusal(error: Exception) -> None:
+    if isinstance(error, OSError) and error.errno not in _OF_CONTENT:
+        raise error
+
+
 def _verify_file(file: Path, expected: dict[str, Any]) -> str | None:
     try:
         if file.exists() and not file.is_file():
@@ -176,6 +210,7 @@ def _verify_file(file: Path, expected: dict[str, Any]) -> str | None:
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
+        _raise_refusal(error)
         return f"cannot be read ({error.strerror})"
     except (KeyError, TypeError):
         return f"has no size or hash in {MARKER}"

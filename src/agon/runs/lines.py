@@ -12,7 +12,7 @@ from typing import Any
 
 from agon.errors import DivergedError, RunError
 from agon.metrics import check_names
-from agon.runs.atomic import atomic_write_bytes, open_to_append, output_errors, sha256_of
+from agon.runs.atomic import atomic_write_bytes, input_errors, open_to_append, output_errors, sha256_of
 from agon.runs.checkpoints import list_checkpoints, recorded_lines
 from agon.runs.reading import parse_json
 
@@ -193,10 +193,9 @@ def _keep(path: Path, lines: list[bytes]) -> None:
 
 
 def _whole_lines(path: Path) -> list[bytes]:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+    with input_errors(path):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return []
     return [line + b"\n" for line in data.split(b"\n")[:-1]]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import agon
 from agon.errors import RunError
-from agon.runs.atomic import atomic_write_bytes
+from agon.runs.atomic import atomic_write_bytes, input_errors
 from agon.runs.reading import parse_json, sealed, unsealed
 from agon.secrecy import redact
 
@@ -102,8 +102,13 @@ _FORMAT_OF = {name: f"agon {kind}" for kind, name in _FILE_OF.items()}
 
 
 def folder_kind(path: Path) -> Kind | None:
-    """Say whether a folder is a run, a parent of a few runs, a matrix of runs, or none of them (None)."""
-    return next((kind for kind, name in _FILE_OF.items() if (path / name).is_file()), None)
+    """Say whether a folder is a run, a parent of a few runs, a matrix of runs, or none of them (None).
+
+    Raises:
+        RunError: it may not be looked into.
+    """
+    with input_errors(path):
+        return next((kind for kind, name in _FILE_OF.items() if (path / name).is_file()), None)
 
 
 def require_kind(path: Path, *kinds: Kind) -> Kind:
@@ -167,14 +172,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file of a run folder.
 
     Raises:
-        RunError: the file is missing or damaged.
+        RunError: the file is missing, damaged, or cannot be read.
     """
     try:
-        content = parse_json(path.read_bytes())
-    except FileNotFoundError:
-        raise RunError(f"{path} is missing: the run folder is incomplete") from None
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}") from None
+        content = parse_json(_content_of(path))
     except ValueError as error:
         raise RunError(f"{path} is not valid JSON ({error}): restore it from a copy, or train again") from None
     if not isinstance(content, dict):
@@ -183,6 +184,14 @@ def read_json(path: Path) -> dict[str, Any]:
         return unsealed(content)
     except ValueError as error:
         raise RunError(f"{path} is damaged ({error}): restore it from a copy, or make it again") from None
+
+
+def _content_of(path: Path) -> bytes:
+    with input_errors(path):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            raise RunError(f"{path} is missing: the run folder is incomplete") from None
 
 
 def write_json(path: Path, content: Mapping[str, Any], *, is_sealed: bool = True) -> None:

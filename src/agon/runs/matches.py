@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Union, cast, get_args, get_origin, get_type_hi
 
 from agon.errors import RunError
 from agon.records import Match
-from agon.runs.atomic import atomic_file
+from agon.runs.atomic import atomic_file, input_errors
 from agon.runs.reading import parse_bulk_json
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
@@ -60,13 +60,18 @@ def read_matches(path: Path) -> Iterator[Match]:
     """Yield the matches of a file one by one.
 
     Raises:
-        RunError: the file is missing or damaged; names the line.
+        RunError: the file is missing, damaged (names the line), or cannot be read.
     """
+    with input_errors(path):
+        yield from _read_matches(path)
+
+
+def _read_matches(path: Path) -> Iterator[Match]:
     number = 0
     try:
         if path.stat().st_size == 0:
             raise EOFError("it is empty")
-        with gzip.open(path, "rb") as stream:
+        with path.open("rb") as raw, gzip.open(raw, "rb") as stream:
             while line := stream.readline(MAX_LINE_BYTES):
                 number += 1
                 if len(line) == MAX_LINE_BYTES:
@@ -74,7 +79,7 @@ def read_matches(path: Path) -> Iterator[Match]:
                 yield match_from_json(parse_bulk_json(line))
     except FileNotFoundError:
         raise RunError(f"{path} is missing: the run folder is incomplete") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise RunError(f"{path} is damaged after line {number} ({error}): restore it from a copy") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RunError(f"{path}, line {number} is not a match ({error}): restore it from a copy") from None

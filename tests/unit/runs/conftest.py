@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -39,3 +41,22 @@ def save(run: RunFolder):
         return run.path / "checkpoints" / f"step-{step:06d}"
 
     return _save
+
+
+@pytest.fixture
+def refuse(monkeypatch):
+    """Let the system refuse to open a file, or to list a folder, as it does for want of a right (root has every right)."""
+
+    def _refuse(refused: Path, code: int = errno.EACCES) -> None:
+        def guarded(plain):
+            def _guarded(path, *args, **options):
+                if path == refused:
+                    raise OSError(code, os.strerror(code), str(path))
+                return plain(path, *args, **options)
+
+            return _guarded
+
+        monkeypatch.setattr(Path, "open", guarded(Path.open))
+        monkeypatch.setattr(Path, "iterdir", guarded(Path.iterdir))
+
+    return _refuse

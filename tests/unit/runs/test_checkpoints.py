@@ -1,8 +1,10 @@
+import errno
 import json
 import re
 
 import pytest
 
+from agon.errors import RunError
 from agon.runs import (
     checkpoint_step,
     is_last,
@@ -73,6 +75,49 @@ def test_every_kind_of_damage_is_named(save, reason):
     path = save(7)
     DAMAGE[reason](path)
     assert re.match(reason, verify_checkpoint(path) or "")
+
+
+@pytest.mark.parametrize("name", [MARKER, "A/adapter_model.safetensors"])
+def test_a_file_that_may_not_be_read_is_no_damage_and_the_remedy_destroys_nothing(run, save, refuse, name):
+    save(2)
+    path = save(4)
+    refuse(path / name)
+    with pytest.raises(RunError) as refused:
+        newest_checkpoint(run.path)
+    assert str(refused.value) == (
+        f"{path / name} cannot be read: permission denied: allow reading it and the folder that holds it (chmod u+rX)"
+    )
+
+
+def test_a_disk_that_fails_and_a_system_without_a_file_left_are_no_damage_either(run, save, refuse):
+    path = save(2)
+    refuse(path / "state.json", errno.EIO)
+    with pytest.raises(RunError, match=r"state\.json cannot be read: the disk failed to read it: look after the disk"):
+        newest_checkpoint(run.path)
+    refuse(path / MARKER, errno.ENFILE)
+    with pytest.raises(RunError, match=r"cannot be read: Too many open files in system: look after it, then try again"):
+        newest_checkpoint(run.path)
+
+
+def test_a_folder_in_the_place_of_the_marker_is_damage(save):
+    path = save(2)
+    (path / MARKER).unlink()
+    (path / MARKER).mkdir()
+    assert "complete.json cannot be read" in (verify_checkpoint(path) or "")
+
+
+def test_a_folder_of_checkpoints_that_may_not_be_listed_is_named_with_the_remedy(run, save, refuse):
+    save(2)
+    refuse(run.path / "checkpoints")
+    with pytest.raises(RunError, match=r"/checkpoints cannot be read: permission denied: allow reading it .*chmod"):
+        list_checkpoints(run.path)
+
+
+def test_pruning_never_counts_a_checkpoint_that_may_not_be_read_as_kept(run, save, refuse):
+    paths = [save(step) for step in (1, 2, 3)]
+    refuse(paths[2] / MARKER)
+    assert prune_checkpoints(run.path, keep=1) == [paths[0]]
+    assert list_checkpoints(run.path) == paths[1:]
 
 
 def test_what_a_file_manager_leaves_behind_is_no_damage(save):

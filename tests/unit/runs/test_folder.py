@@ -349,3 +349,11 @@ def test_timings_that_cannot_be_read_do_not_hinder_a_run_from_going_on(run):
     path.write_bytes(first + bytes(20) + b"\n" + last)
     run.rewind(3)
     assert [row["step"] for row in read_timings(run.path)] == [0, 2]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "config.json", "metrics.jsonl"])
+def test_a_file_of_a_run_that_may_not_be_read_is_named_with_the_remedy(run, refuse, name):
+    refuse(run.path / name)
+    read = {"manifest.json": read_manifest, "config.json": read_config, "metrics.jsonl": read_metrics}[name]
+    with pytest.raises(RunError, match=rf"/{name} cannot be read: permission denied: allow reading it .*chmod u\+rX"):
+        read(run.path)

@@ -122,3 +122,11 @@ def test_a_line_that_agon_would_not_have_written_is_named(tmp_path, line, reason
         stream.write(line.encode() + b"\n")
     with pytest.raises(RunError, match=rf"line 1 is not a match \({reason}"):
         list(read_matches(tmp_path / "x.jsonl.gz"))
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, match, refuse):
+    path = tmp_path / "m.jsonl.gz"
+    write_matches(path, [match])
+    refuse(path)
+    with pytest.raises(RunError, match=r"m\.jsonl\.gz cannot be read: permission denied: allow reading it"):
+        list(read_matches(path))
