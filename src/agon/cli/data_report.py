@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from agon.cli.common import printable
+from agon.cli.common import one_line, printable
 from agon.datacheck.findings import FAULTS, NOTES, DataReport, Finding
 
 _MOST_CHARS = 160
@@ -43,9 +43,9 @@ def _lines(report: DataReport, most: int) -> Iterator[str]:
 
 def _told(finding: Finding) -> Iterator[str]:
     if finding.at is None:
-        yield f"  {finding.reason}"
+        yield f"  {one_line(finding.reason)}"
         return
-    yield f"  row {finding.at.row} of {finding.at.source}: {finding.reason}"
+    yield f"  row {finding.at.row} of {finding.at.source}: {one_line(finding.reason)}"
     if finding.at.text:
         yield f"      {_short(finding.at.text)}"
     if finding.other is not None and finding.other.text != finding.at.text:

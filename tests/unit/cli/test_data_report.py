@@ -59,3 +59,10 @@ def test_notes_alone_leave_a_data_set_clean(capsys):
 def test_a_dominant_answer_has_no_row_and_a_text_that_cannot_be_printed_is_escaped(capsys):
     lines = shown(capsys, report(Finding("dominant", "9 of 10 have \ud800", None)))
     assert "  9 of 10 have \\ud800" in lines
+
+
+def test_a_reason_of_several_lines_is_one_line(capsys):
+    reason = "the answer '7' is judged error: ValueError: first\nsecond\u2028third"
+    lines = shown(capsys, report(Finding("misjudged", reason, Place(3, "f", "")), Finding("dominant", "a\nb", None)))
+    assert "  row 3 of f: the answer '7' is judged error: ValueError: first second third" in lines
+    assert "  a b" in lines
