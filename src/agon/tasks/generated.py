@@ -16,7 +16,7 @@ def open_generated(name: str, *, num_problems: int, seed: int) -> Table:
 
     Raises:
         ConfigError: it cannot be imported, or is no function.
-        DataError: it fails.
+        DataError: it fails, or gives no row that has columns.
     """
     function = imported_function("task.name", name)
     rows: list[Row] = []
@@ -26,6 +26,9 @@ def open_generated(name: str, *, num_problems: int, seed: int) -> Table:
     except Exception as error:  # a function of the user's own may raise anything
         reason = f"{type(error).__name__}: {error}"
         raise DataError(f"{name} failed after {len(rows)} rows ({reason}): mend the function") from None
+    if not any(row.values for row in rows):
+        given = f"row 1 is {rows[0].fault or 'empty'}" if rows else "no row at all"
+        raise DataError(f"{name} gave no problem ({given}): it must return or yield mappings of columns, one a problem")
     return table_of(f"{name} ({num_problems} problems, seed {seed})", rows)
 
 

@@ -71,6 +71,24 @@ def test_a_function_that_fails_is_told_with_the_row(mine):
         load()
 
 
+@pytest.mark.parametrize(
+    ("rows", "given"),
+    [
+        ([], "no row at all"),
+        ([1, 2, 3], "row 1 is 1, where a mapping of columns is wanted"),
+        ([{}], "row 1 is empty"),
+        ({"question": "q", "answer": 1}, "row 1 is 'question', where a mapping of columns is wanted"),
+    ],
+)
+def test_a_function_without_a_single_problem_is_told_what_it_must_give(mine, rows, given):
+    mine.rows = lambda num_problems, seed: rows
+    with pytest.raises(DataError) as refused:
+        load()
+    assert str(refused.value) == (
+        f"mine_generated:rows gave no problem ({given}): it must return or yield mappings of columns, one a problem"
+    )
+
+
 def test_settings_that_would_do_nothing_are_refused(mine):
     mine.rows = counting
     with pytest.raises(ConfigError, match=r"task\.path is 'x\.jsonl', but mine_generated:rows is generated"):
