@@ -153,7 +153,8 @@ class Rows:
             key = int(self._keys[seats[np.nonzero(~np.isfinite(logprobs))[0][0]]])
             raise DivergedError(
                 f"request {key} (adapter {self._requests[key].adapter or 'none'}) got logits that are not finite: "
-                "the weights are damaged or have diverged; go back to an earlier checkpoint"
+                "the weights are damaged or have diverged; train with a lower train.learning_rate, or go back to an earlier "
+                "checkpoint if one was saved"
             )
         self._latest = (self._keys[seats], tokens, logprobs)
         steps = self._counts[0, seats]

@@ -264,7 +264,7 @@ def test_weights_that_are_not_finite_stop_the_rollout(temperature, make_base):
     engine.generate([Request((5,), None, 1, 0)])
     with torch.no_grad():
         base.model.lm_head.weight[3] = float("nan")
-    with pytest.raises(DivergedError, match=r"request 0 .* not finite"):
+    with pytest.raises(DivergedError, match=r"request 0 .* not finite: .*lower train\.learning_rate, or go back"):
         engine.generate([Request((5, 6), None, 4, 0, temperature=temperature)])
 
 
