@@ -79,7 +79,18 @@ def _parse(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"recipe {path} is not valid TOML: {error}") from None
+        raise ConfigError(f"recipe {path} is not valid TOML: {error}{_told_twice(text, str(error))}") from None
+
+
+def _told_twice(text: str, reason: str) -> str:
+    """Name the key or table that stands in a recipe twice; the parser says only where. Nothing for any other reason."""
+    if not reason.startswith("Cannot overwrite"):
+        return ""
+    place = re.search(r"at line (\d+)", reason)
+    line = text.split("\n")[int(place[1]) - 1 if place else -1].strip()
+    key, equals, _ = (line, "=", "") if line.startswith("[") else line.partition("=")
+    # The last line of a value that has several names no key.
+    return f": {repr(key.strip()) if equals else 'a key'} stands there for the second time, keep one of the two"
 
 
 def _lines_of(text: str) -> dict[str, int]:

@@ -194,6 +194,22 @@ def test_a_recipe_that_is_not_toml_is_named(tmp_path, text):
         load_recipe(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[train]\nsteps = 3\nsteps = 4\nseed = 1", "line 3, column 10): 'steps'"),
+        ("[train]\r\nsteps = 3\r\nsteps = 4", "end of document): 'steps'"),
+        ("[train]\nsteps = 3\nsteps = [\n1,\n2]\n", "line 5, column 3): a key"),
+        ("train = 1\n[train]\nsteps = 3", "line 2, column 7): '[train]'"),
+    ],
+)
+def test_a_key_that_stands_twice_is_named(tmp_path, text, told):
+    path = tmp_path / "twice.toml"
+    path.write_bytes(text.encode())
+    with pytest.raises(ConfigError, match=re.escape(f"{told} stands there for the second time, keep one of the two")):
+        load_recipe(path)
+
+
 def test_a_missing_recipe_is_named(tmp_path):
     with pytest.raises(ConfigError, match="does not exist"):
         load_recipe(tmp_path / "none.toml")
