@@ -3,6 +3,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -52,3 +54,45 @@ def test_a_forked_process_is_an_orphan_when_the_process_that_had_it_forked_is_go
     parent = SimpleNamespace(is_alive=lambda: is_alive)
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: parent)
     assert is_orphan({}) == (not is_alive)
+
+
+def _ended(code, *, name, then="while True: time.sleep(1)"):
+    """How a process ends that leaves a thread behind."""
+    program = f"""
+import atexit, sys, threading, time
+from agon import signals
+signals._PATIENCE_S = 0.05
+atexit.register(print, "cleaned up")
+def last():
+    {then}
+threading.Thread(target=last, name={name!r}).start()
+sys.stdout.write("told ")
+sys.exit(signals.without_hung_threads({code}))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=60, check=False)
+    return ended.returncode, ended.stdout
+
+
+@pytest.mark.parametrize(("code", "name"), [(0, "agon-check_0"), (1, "agon-check_0"), (130, "other")])
+def test_a_process_ends_without_a_thread_that_hangs_and_with_its_code_and_all_that_it_said(code, name):
+    assert _ended(code, name=name) == (code, "told ")
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_command_that_was_not_interrupted_waits_for_threads_that_are_not_ours(code):
+    assert _ended(code, name="upload", then="time.sleep(0.5); print('sent')") == (code, "told sent\ncleaned up\n")
+
+
+def test_after_an_interrupt_idle_threads_are_ended_as_python_does():
+    program = """
+import atexit, sys
+from concurrent.futures import ThreadPoolExecutor
+from agon import signals
+signals._PATIENCE_S = 60.0
+atexit.register(print, "cleaned up")
+threads = ThreadPoolExecutor(1, thread_name_prefix="agon-check")
+threads.submit(int).result()
+sys.exit(signals.without_hung_threads(130))
+"""
+    ended = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=50, check=False)
+    assert (ended.returncode, ended.stdout) == (130, "cleaned up\n")

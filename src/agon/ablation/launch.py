@@ -22,7 +22,7 @@ from typing import NoReturn, Protocol
 
 from agon.ablation.logged import run_logged
 from agon.runs.atomic import output_errors
-from agon.signals import PARENT_VARIABLE
+from agon.signals import PARENT_VARIABLE, without_hung_threads
 
 # Not SIGINT, which all that a shell starts in its background is made to ignore.
 _ENDING = signal.SIGTERM
@@ -169,7 +169,7 @@ def _run_forked(module: str, arguments: tuple[str, ...], log: str) -> NoReturn:
     os.close(descriptor)
     # Whoever started the server is not this process's parent; `is_orphan` asks multiprocessing instead.
     os.environ.pop(PARENT_VARIABLE, None)
-    sys.exit(run_logged(module, arguments))
+    sys.exit(without_hung_threads(run_logged(module, arguments)))
 
 
 def _environment() -> dict[str, str]:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, TextIO, cast
 
 from agon.secrecy import redact_text
+from agon.signals import without_hung_threads
 
 # A line without an end, such as that of a progress bar, is not kept back for ever.
 _MOST_CHARACTERS = 65_536
@@ -77,4 +78,4 @@ def _redirect_handlers(before: TextIO, after: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_logged(sys.argv[1], sys.argv[2:]))
+    sys.exit(without_hung_threads(run_logged(sys.argv[1], sys.argv[2:])))

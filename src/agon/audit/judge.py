@@ -63,14 +63,17 @@ def judge_each(checks: Iterable[Check], settings: VerifierSettings, on_judged: C
             with lock:
                 on_judged(place, judged)
 
+    threads = ThreadPoolExecutor(settings.workers, thread_name_prefix="agon-audit")
     try:
-        with ThreadPoolExecutor(settings.workers, thread_name_prefix="agon-audit") as threads:
-            futures = [threads.submit(work, verifiers) for verifiers in opened]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                todo.stop()
-                _close(opened)  # so that an interrupt need not wait for a check that hangs
+        futures = [threads.submit(work, verifiers) for verifiers in opened]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            # An interrupt waits for no check that hangs.
+            todo.stop()
+            _close(opened)
+            threads.shutdown(wait=False)
+        wait(futures)
     finally:
         _close(opened)
     for future in futures:

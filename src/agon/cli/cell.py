@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agon.cli.common import EXIT_INTERRUPTED, Parser, text
 from agon.cli.main import run_guarded
+from agon.signals import without_hung_threads
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,4 +53,4 @@ def _renew_process() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(without_hung_threads(main()))

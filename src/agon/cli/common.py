@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO
 from agon.errors import ConfigError
 from agon.records import NAMED_TASKS
 from agon.secrecy import redact_text
+from agon.signals import EXIT_INTERRUPTED as EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from agon.config import Settings
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
 
 QUICKSTART = "quickstart"
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -11,13 +11,14 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import NoReturn
 
 from agon import __version__
 from agon.cli import ablate, compare, data, doctor, evaluate, export, report, serve, solve, train, verify
 from agon.cli.common import EXIT_FAILED, EXIT_INTERRUPTED, Parser, documents_only, tell
 from agon.cli.streams import lossy_stderr
 from agon.errors import AgonError
-from agon.signals import termination_as_interrupt
+from agon.signals import termination_as_interrupt, without_hung_threads
 
 # What Python says of ~NAME where nobody has that name.
 _HOMELESS = "Could not determine home directory"
@@ -39,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _open_closed_streams()
     options = build_parser().parse_args(arguments)
     return run_guarded(lambda: _run(options))
+
+
+def console() -> NoReturn:
+    """Run the command that this process was started for, and end it."""
+    sys.exit(without_hung_threads(main()))
 
 
 def _run(options: Namespace) -> int:
@@ -123,4 +129,4 @@ def _is_failed_device(error: Exception) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    console()

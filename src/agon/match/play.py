@@ -83,12 +83,12 @@ def play(
 
 @contextmanager
 def _checking_threads() -> Generator[ThreadPoolExecutor]:
-    """Threads to check in; what is still queued when an error ends the match is dropped."""
+    """Threads to check in. An error or an interrupt that ends the match waits for no check: one may hang."""
     threads = ThreadPoolExecutor(CHECKING_THREADS, thread_name_prefix="agon-check")
     try:
         yield threads
     finally:
-        threads.shutdown(wait=True, cancel_futures=True)
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
 class _Player:

@@ -89,18 +89,18 @@ def open_service(
     Raises:
         ConfigError: a bound that lets nobody play.
     """
-    with ThreadPoolExecutor(CHECKING_THREADS, thread_name_prefix="agon-check") as threads:
-        try:
-            yield Service(
-                offer=offer,
-                backend=backend,
-                check=checked_in(threads, verifier),
-                admission=Admission(max_running=access.max_running or max_running, max_queue=access.max_queue),
-                limits=access.limits,
-                keys=access.keys,
-                hosts=access.hosts,
-            )
-        finally:
-            # What is still being checked has nobody left to be told.
-            threads.shutdown(wait=False, cancel_futures=True)
-            verifier.close()
+    threads = ThreadPoolExecutor(CHECKING_THREADS, thread_name_prefix="agon-check")
+    try:
+        yield Service(
+            offer=offer,
+            backend=backend,
+            check=checked_in(threads, verifier),
+            admission=Admission(max_running=access.max_running or max_running, max_queue=access.max_queue),
+            limits=access.limits,
+            keys=access.keys,
+            hosts=access.hosts,
+        )
+    finally:
+        # What is still being checked has nobody left to be told, and may hang.
+        threads.shutdown(wait=False, cancel_futures=True)
+        verifier.close()

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 LOADED = (
     *("agon.cli.main", "agon.train.run", "agon.evaluation.request", "agon.ablation.worker", "agon.ablation.run"),
@@ -97,16 +97,16 @@ def become(request: dict[str, Any], out: int, err: int) -> None:
 
     import sitecustomize
 
-    from agon.cli.main import main as agon
+    from agon.cli.main import console
 
     sitecustomize.install(request["faults"])
-    _end(agon)
+    _end(console)
 
 
-def _end(command: Callable[[], int]) -> None:
+def _end(command: Callable[[], NoReturn]) -> None:
     code: object = 1
     try:
-        code = command()
+        command()
     except SystemExit as ended:
         code = ended.code
     except BaseException:
