@@ -43,10 +43,10 @@ def summarize(
     """
     visible = "" if completion.is_truncated else visible_text(completion.text)[-_MAX_CHARS:].strip()
     text, num_withheld, answer = _withhold(problem, visible, style)
-    if withholding == "drop":
-        text = without_withheld(text)
     if shows_answer:
         text, num_withheld = _with_answer(problem, visible), 0
+    elif withholding == "drop":
+        text = without_withheld(text)
     if _BLANK.fullmatch(text.replace(WITHHELD, "")):
         return replace(NOTHING_READ, num_withheld=num_withheld)
     shown, num_tokens = _cut(text.strip(), tokenizer, max_tokens)

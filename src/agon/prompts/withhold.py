@@ -109,12 +109,12 @@ def without_withheld(text: str) -> str:
     Where a part of a formula is left, both its signs stay. A text without the mark comes back as it is. A small base copies the mark
     into its own answer; what it does not read, it cannot copy.
     """
+    if WITHHELD not in text:
+        return text
     gone = bytearray(len(text))
     for start, end in _whole_sentences(text):
         if WITHHELD in text[start:end]:
             gone[start:end] = b"\1" * (end - start)
-    if 1 not in gone:
-        return text
     _mend_pairs(text, gone)
     return _BLANK_LINES.sub("\n\n", _LONE_ANNOUNCEMENT.sub("", _joined(text, gone)))
 
