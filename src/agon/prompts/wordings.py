@@ -2,7 +2,7 @@
 
 The paper's prompts are not public (arXiv:2607.07690): it only says that the challenger is told not to trust its rival, to verify
 independently, and to aim at being right where the rival is wrong. `plain-v1` says that in our words. `plain-v2` says the same in another
-order: a small base that has read a solution last goes on to its answer, and solves nothing (docs/evidence.md). `plain-v3` ends a challenge
+order: the rival first, an own solution asked for last (docs/evidence.md compares them). `plain-v3` ends a challenge
 with the draft's own prompt, word for word. `symbols-v1` is the few symbols that the embedded base was trained on.
 """
 
