@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -106,3 +107,9 @@ def test_a_setting_given_beside_resume_alone_is_not_ignored(agon, whole, capsys)
     shown = capsys.readouterr().out
     assert "steps = 8" in shown
     assert "save_every = 7" in shown
+
+
+def test_a_dry_run_asks_for_no_room_for_a_run_that_has_begun(agon, whole, tmp_path, monkeypatch):
+    monkeypatch.setattr("agon.runs.space.shutil", SimpleNamespace(disk_usage=lambda _: SimpleNamespace(free=0)))
+    assert agon("train", "--resume", "--out", whole, "--dry-run") == 0
+    assert agon("train", "quickstart-agon", "--out", tmp_path / "new", "--dry-run") == 1

@@ -99,9 +99,10 @@ def _train_one(settings: Settings, out: Path, *, resume: bool, overrides: Sequen
 
 
 def _dry_run(runs: Mapping[Path, Settings]) -> int:
-    """Print settings and budgets of the runs by their folders, and refuse what a training would for want of room."""
+    """Print settings and budgets of the runs by their folders, and refuse what a training would for want of room: a run that is to begin."""
     from agon.methods.settle import settled
     from agon.recipe import describe_settings
+    from agon.runs.manifest import folder_kind
     from agon.train.budget import describe_budget, plan_budget
     from agon.train.room import check_room
 
@@ -110,5 +111,6 @@ def _dry_run(runs: Mapping[Path, Settings]) -> int:
         print(describe_settings(settled(settings)))
         print(describe_budget(budgets[out]))
     for out, budget in budgets.items():
-        check_room(budget, out, say=tell)
+        if folder_kind(out) is None:
+            check_room(budget, out, say=tell)
     return 0
