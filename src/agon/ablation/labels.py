@@ -1,8 +1,12 @@
-"""What an evaluation in a matrix is called says how it is made: `single-a`, `cascade-a-b`, `majority-a-k4`, `single-a-doubled-cap`, `single-a-dev`."""
+"""What an evaluation is called in a matrix, or by `agon eval --evaluations`, says how it is made: `single-a`, `cascade-a-b`,
+`majority-a-k4`, `single-a-doubled-cap`, `single-a-dev`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from agon.errors import ConfigError
@@ -20,10 +24,9 @@ MICROSCOPE = "microscope"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One evaluation: what is wished for, and whether both caps on a completion are doubled."""
+    """One evaluation, as its label says it."""
 
     wish: Wish
-    doubled_cap: bool
 
     @property
     def label(self) -> str:
@@ -57,5 +60,19 @@ def measure_named(label: str) -> Measure:
         label=label,
         layers=None if found["layers"] is None else int(found["layers"]),
         doubt="agreement" if found["agreement"] else None,
+        doubled_cap=found["doubled"] is not None,
     )
-    return Measure(wish, doubled_cap=found["doubled"] is not None)
+    return Measure(wish)
+
+
+@contextmanager
+def blamed_on(label: str) -> Generator[None]:
+    """Name the evaluation that is to blame when one of several cannot be made.
+
+    Raises:
+        ConfigError: what was raised inside, with the label.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"evaluation {label!r}: {error}") from None

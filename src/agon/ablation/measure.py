@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agon.ablation.labels import MICROSCOPE, Measure, measure_named
+from agon.ablation.labels import MICROSCOPE, Measure, blamed_on, measure_named
 from agon.config import Settings
-from agon.errors import ConfigError, RunError
+from agon.errors import RunError
 from agon.evaluation.evaluate import better_direction, direction_note, direction_scores
 from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.evaluation.microscope import check_pair, examine
 from agon.evaluation.request import check_ahead, measure
-from agon.match.session import fit_problems
 from agon.records import Direction
 from agon.runs.atomic import MARKER, remove_leftovers, sha256_of
 from agon.runs.checkpoints import newest_checkpoint
@@ -109,7 +108,9 @@ def check_labels(labels: Sequence[str], settings: Settings, task: TaskData, *, i
         if label == MICROSCOPE:
             check_pair(settings, samples=_samples_under(settings))
         else:
-            check_ahead(measure_named(label).wish, settings, task, is_trained=is_trained)
+            wanted = measure_named(label)
+            with blamed_on(label):
+                check_ahead(wanted.wish, settings, task, is_trained=is_trained)
 
 
 def _measure_one(
@@ -122,7 +123,8 @@ def _measure_one(
     say: Say,
 ) -> None:
     label = wanted.label
-    evaluated = measure(_doubled(opened, label) if wanted.doubled_cap else opened, wanted.wish, progress=_count)
+    with blamed_on(label):
+        evaluated = measure(opened, wanted.wish, progress=_count)
     result = {**_with_choice(evaluated.stored, scores, num_problems=len(opened.task.dev)), _MEASURED: stamp}
     flat = [match for of_problem in evaluated.matches for match in of_problem]
     write_evaluation(folder, label, result, flat)
@@ -174,25 +176,6 @@ def _scores(opened: Opened) -> dict[Direction, float]:
     )
     _stop_if_orphan()
     return scores
-
-
-def _doubled(opened: Opened, label: str) -> Opened:
-    """The same with twice the caps: an honest rival of a cascade has as many tokens in one pass."""
-    caps = opened.settings.rollout
-    rollout = caps.model_copy(
-        update={
-            "max_draft_tokens": 2 * caps.max_draft_tokens,
-            "max_challenge_tokens": 2 * caps.max_challenge_tokens,
-        }
-    )
-    limit = opened.settings.task.max_prompt_tokens
-    kept, _ = fit_problems(opened.session, opened.task.test, rollout, max_prompt_tokens=limit)
-    if len(kept) < len(opened.task.test):
-        raise ConfigError(
-            f"evaluation {label!r} leaves no room in the context of {opened.session.engine.context_length} tokens for "
-            f"{len(opened.task.test) - len(kept)} of {len(opened.task.test)} problems: leave it out, or lower the caps"
-        )
-    return replace(opened, settings=opened.settings.model_copy(update={"rollout": rollout}))
 
 
 def result_path(folder: Path, label: str) -> Path:

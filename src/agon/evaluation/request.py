@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -13,9 +12,9 @@ from agon.evaluation.batches import Progress, require_problems
 from agon.evaluation.evaluate import Evaluated, Subject, better_direction, direction_note, direction_scores, evaluate
 from agon.evaluation.label import default_label
 from agon.evaluation.load import Opened, sampling_for
+from agon.evaluation.room import require_room, with_doubled_caps
 from agon.evaluation.threshold import choose_threshold
 from agon.match.lineups import lineup_for, trained_protocol
-from agon.match.session import fit_problems
 from agon.methods.registry import method_named
 from agon.records import DIRECTIONS, Direction, Doubt, Lineup, Problem
 from agon.tasks.data import TaskData
@@ -29,7 +28,7 @@ _DEPLOYED = ("cascade", "answer-visible", "selective")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured. None takes the default: see `measure`."""
+    """What is to be measured. None takes the default: see `measure`. `doubled_cap` gives every completion twice the tokens."""
 
     protocol: str | None = None
     direction: Literal["a-b", "b-a", "dev"] = "dev"
@@ -40,6 +39,7 @@ class Wish:
     layers: int | None = None
     doubt: Doubt | None = None
     threshold: float | Literal["dev"] | None = None
+    doubled_cap: bool = False
 
 
 class _Plan(NamedTuple):
@@ -47,6 +47,14 @@ class _Plan(NamedTuple):
     has_pair: bool
     is_base: bool
     is_directed: bool
+
+
+class _Ready(NamedTuple):
+    """What is about to be measured, checked: with the caps that were asked for, and the problems of the split."""
+
+    opened: Opened
+    plan: _Plan
+    problems: tuple[Problem, ...]
 
 
 class _Chosen(NamedTuple):
@@ -82,18 +90,19 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
     Raises:
         ConfigError: the wish contradicts itself, or asks a base or a one-adapter run for a pair.
     """
+    opened, plan, problems = _ready(opened, wish)
     settings = opened.settings
-    plan = _plan(wish, settings, is_trained=opened.checkpoint is not None)
-    _check_wish(wish, plan, settings)
-    if not opened.task.dev:
-        _require_no_choice(wish, plan, opened.task)
-    problems = opened.task.test if wish.split == "test" else opened.task.dev
-    is_chosen = _chooses_direction(wish, plan) or _chooses_threshold(wish, plan)
-    played = [*problems, *opened.task.dev] if is_chosen and wish.split == "test" else problems
-    _require_room(opened, _lineup(wish, plan, "a-b" if plan.is_directed else None), played)
     chosen = _choose(opened, wish, plan)
     subject = Subject(
-        label=wish.label or default_label(opened, chosen.lineup, plan.protocol, chosen.direction, split=wish.split),
+        label=wish.label
+        or default_label(
+            opened,
+            chosen.lineup,
+            plan.protocol,
+            chosen.direction,
+            split=wish.split,
+            doubled_cap=wish.doubled_cap,
+        ),
         task=opened.task.name,
         protocol=plan.protocol,
         lineup=chosen.lineup,
@@ -111,6 +120,41 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
         sampling=sampling_for(settings),
         progress=progress,
     )
+
+
+def check_opened(opened: Opened, wish: Wish) -> None:
+    """Check what needs the model's context, too, and samples nothing: that `measure` will have room for all that is played.
+
+    Raises:
+        ConfigError: as `measure`.
+    """
+    _ready(opened, wish)
+
+
+def possible_measurements(wish: Wish, settings: Settings, *, is_trained: bool) -> list[tuple[str, Lineup, str, bool]]:
+    """Return what a wish may come to: protocol, line-up, split, doubled cap; of each direction where that is still to be chosen.
+
+    Wishes that have one in common may measure the same, and would file it under the same default label.
+    """
+    plan = _plan(wish, settings, is_trained=is_trained)
+    directions: tuple[Direction | None, ...] = (None,)
+    if plan.is_directed:
+        directions = DIRECTIONS if wish.direction == "dev" else (wish.direction,)
+    return [(plan.protocol, _lineup(wish, plan, one), wish.split, wish.doubled_cap) for one in directions]
+
+
+def _ready(opened: Opened, wish: Wish) -> _Ready:
+    plan = _plan(wish, opened.settings, is_trained=opened.checkpoint is not None)
+    _check_wish(wish, plan, opened.settings)
+    if not opened.task.dev:
+        _require_no_choice(wish, plan, opened.task)
+    problems = opened.task.test if wish.split == "test" else opened.task.dev
+    is_chosen = _chooses_direction(wish, plan) or _chooses_threshold(wish, plan)
+    played = [*problems, *opened.task.dev] if is_chosen and wish.split == "test" else problems
+    if wish.doubled_cap:
+        opened = with_doubled_caps(opened, played)
+    require_room(opened, _lineup(wish, plan, "a-b" if plan.is_directed else None), played)
+    return _Ready(opened, plan, problems)
 
 
 def _plan(wish: Wish, settings: Settings, *, is_trained: bool) -> _Plan:
@@ -180,25 +224,6 @@ def _require_no_choice(wish: Wish, plan: _Plan, task: TaskData) -> None:
         raise ConfigError(f"the development split of {task.name} is empty: choose with --direction a-b or b-a{raised}")
     if _chooses_threshold(wish, plan):
         raise ConfigError(f"the development split of {task.name} is empty: give a number as --threshold{raised}")
-
-
-def _require_room(opened: Opened, lineup: Lineup, problems: Sequence[Problem]) -> None:
-    """Check that a prompt which shows every draft's summary fits; for one summary and a challenge the problems were chosen so."""
-    num_drafts = len(lineup.drafters)
-    if not lineup.has_challenge or (num_drafts == 1 and lineup.layers == 1):
-        return
-    limit, rollout = opened.settings.task.max_prompt_tokens, opened.settings.rollout
-    if lineup.layers > 1:
-        # Drafts of later layers read summaries, too.
-        longest = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
-        rollout = rollout.model_copy(update={"max_challenge_tokens": longest})
-    kept, _ = fit_problems(opened.session, problems, rollout, max_prompt_tokens=limit, num_summaries=num_drafts)
-    if len(kept) < len(problems):
-        asked = f"--drafts {num_drafts}" + (f" --layers {lineup.layers}" if lineup.layers > 1 else "")
-        raise ConfigError(
-            f"{asked} leaves no room in the context of {opened.session.engine.context_length} tokens for "
-            f"{len(problems) - len(kept)} of {len(problems)} problems: lower it, or rollout.max_summary_tokens"
-        )
 
 
 def _check_wish(wish: Wish, plan: _Plan, settings: Settings) -> None:

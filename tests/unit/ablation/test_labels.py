@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from agon.ablation.labels import measure_named
-from agon.errors import ConfigError
+from agon.ablation.labels import blamed_on, measure_named
+from agon.errors import ConfigError, DataError
 from agon.records import PROTOCOLS
 
 
@@ -26,16 +26,16 @@ def test_a_label_says_protocol_players_and_drafts(label, protocol, direction, ad
     wish = measure.wish
     assert (wish.protocol, wish.direction, wish.adapter, wish.num_drafts) == (protocol, direction, adapter, drafts)
     assert measure.label == wish.label == label
-    assert not measure.doubled_cap
+    assert not wish.doubled_cap
 
 
 def test_a_label_says_layers_doubt_and_a_doubled_cap():
     assert measure_named("moa-a-k2-l3").wish.layers == 3
     assert measure_named("selective-a-b-k2-agreement").wish.doubt == "agreement"
-    doubled = measure_named("single-a-doubled-cap")
+    doubled = measure_named("single-a-doubled-cap").wish
     assert doubled.doubled_cap
-    assert doubled.wish.adapter == "a"
-    assert doubled.wish.split == "test"
+    assert doubled.adapter == "a"
+    assert doubled.split == "test"
 
 
 def test_a_label_says_that_the_development_problems_are_meant():
@@ -53,3 +53,10 @@ def test_every_protocol_is_a_label(protocol):
 def test_another_label_is_refused_with_an_example(label):
     with pytest.raises(ConfigError, match=r"is not known: write PROTOCOL.*cascade-a-b"):
         measure_named(label)
+
+
+def test_what_a_label_cannot_have_is_blamed_on_it_and_nothing_else_is():
+    with pytest.raises(ConfigError, match=r"^evaluation 'moa-a-l0': --layers is 0"), blamed_on("moa-a-l0"):
+        raise ConfigError("--layers is 0")
+    with pytest.raises(DataError, match=r"^no problems"), blamed_on("single-a"):
+        raise DataError("no problems")

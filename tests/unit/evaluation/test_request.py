@@ -7,7 +7,7 @@ import pytest
 
 from agon.errors import ConfigError
 from agon.evaluation.load import Opened
-from agon.evaluation.request import Wish, check_ahead, measure
+from agon.evaluation.request import Wish, check_ahead, check_opened, measure, possible_measurements
 from agon.recipe import settings_from
 from agon.records import PROTOCOLS, Problem
 from agon.runs.evaluations import check_label
@@ -153,6 +153,8 @@ WISHES = [
     Wish(protocol="selective", threshold=float("-inf")),
     Wish(protocol="selective", num_drafts=2, threshold=-0.25),
     Wish(protocol="single", split="dev"),
+    Wish(protocol="single", doubled_cap=True),
+    Wish(protocol="cascade", direction="b-a", doubled_cap=True),
 ]
 
 
@@ -231,3 +233,50 @@ def test_layers_need_room_for_what_they_read_and_write(opened_of):
     measure(opened, replace(wish, layers=1))
     with pytest.raises(ConfigError, match="the context of 103 tokens leaves 1 for a prompt, but the shortest needs 2"):
         measure(opened, wish)
+
+
+def test_a_doubled_cap_gives_every_completion_twice_the_tokens(opened_of):
+    opened, engine = opened_of("agon")
+    result = measure(opened, Wish(protocol="cascade", direction="a-b", doubled_cap=True)).result
+    assert {request.max_tokens for request in engine.requests} == {120}
+    assert result["label"] == "t-test-cascade-a-b-doubled-cap"
+    # what it was opened with stays as it was
+    measure(opened, Wish(protocol="single"))
+    assert engine.requests[-1].max_tokens == 60
+
+
+def test_what_does_not_fit_is_found_without_sampling(opened_of):
+    # A question takes 2 tokens, a draft 60, of a doubled cap 120; a challenge 60 with a summary of 50 behind a bar.
+    opened, engine = opened_of("grpo")
+    wish = Wish(protocol="single", doubled_cap=True)
+    engine.context_length = 200
+    check_opened(opened, wish)
+    engine.context_length = 121
+    check_opened(opened, replace(wish, doubled_cap=False))
+    with pytest.raises(ConfigError, match="the context of 121 tokens leaves"):
+        check_opened(opened, wish)
+    assert engine.requests == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Wish(protocol="single"), Wish(protocol="single", adapter="a")),
+        (Wish(protocol="majority"), Wish(protocol="majority", num_drafts=2)),
+        (Wish(protocol="cascade"), Wish(protocol="cascade", direction="b-a")),
+        (Wish(protocol="selective"), Wish(protocol="selective", direction="a-b", doubt="likelihood")),
+        (Wish(protocol="single", split="dev"), Wish(protocol="single", split="dev", adapter="a")),
+    ],
+)
+def test_two_ways_to_ask_for_one_measurement_are_known_as_such(opened_of, first, second):
+    settings = opened_of("agon")[0].settings
+    one, other = (possible_measurements(wish, settings, is_trained=True) for wish in (first, second))
+    assert set(one) & set(other)
+
+
+def test_wishes_that_are_filed_apart_measure_nothing_in_common(opened_of):
+    settings = opened_of("agon")[0].settings
+    # without those whose direction is open, which may come to one that is given, and thresholds, which are looked at later
+    apart = [wish for wish in WISHES if wish.protocol in ("single", "self-cascade", "moa", "majority")]
+    found = [possible_measurements(wish, settings, is_trained=True) for wish in apart]
+    assert sum(map(len, found)) == len(set().union(*found)) == len(apart)
