@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from agon.cli.common import (
     QUICKSTART,
@@ -22,12 +22,13 @@ from agon.cli.common import (
     settings_of,
     text,
 )
+from agon.cli.evaluations import check_all, labels, measure_each, wishes_of
 from agon.errors import ConfigError, RunError
 from agon.records import CODE_TASKS, DOUBTS, PROTOCOLS
 
 if TYPE_CHECKING:
+    from agon.evaluation.evaluate import Evaluated
     from agon.evaluation.load import Opened
-    from agon.evaluation.request import Wish
 
 # What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
 _NOT_OF_THE_DATA = frozenset({"wording", "withholding", "answer_style", "max_prompt_tokens"})
@@ -39,13 +40,20 @@ def add_parser(subcommands: Subcommands) -> None:
     parser = subcommands.add_parser(
         "eval",
         help="measure a run or a base model",
-        description="Measure a run folder, or a base model, in one protocol.",
+        description="Measure a run folder, or a base model, in one protocol or in several.",
     )
     parser.add_argument("subject", type=text, metavar="RUN|MODEL", help="a run folder, a model folder or a Hub name")
     parser.add_argument(
         "--task", type=text, metavar="NAME|PATH", help="another task than the run's: a name, or a data file"
     )
     _add_players(parser)
+    parser.add_argument(
+        "--evaluations",
+        type=labels,
+        metavar="LABEL,...",
+        help="several in one start, as a matrix names them (single-a,cascade-a-b): they share their drafts; instead of all "
+        "from --protocol to --threshold",
+    )
     parser.add_argument("--samples", type=int, default=None, metavar="K", help="samples per problem")
     parser.add_argument("--split", choices=("test", "dev"), default="test", help="which problems (default: test)")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="override a setting of the run")
@@ -88,14 +96,20 @@ def _add_players(parser: ArgumentParser) -> None:
 def evaluate(options: Namespace) -> int:
     """`agon eval`."""
     refuse_idle(options.set, _USED, command="agon eval")
+    if options.evaluations is not None:
+        return _measure_several(options)
     if options.microscope:
         from agon.cli.microscope import examine_pair
 
         return examine_pair(options)
+    return _measure_one(options)
+
+
+def _measure_one(options: Namespace) -> int:
     from agon.cli.progress import EvaluationProgress
     from agon.cli.table import print_evaluation
-    from agon.evaluation.request import Wish, measure
-    from agon.runs.evaluations import check_label, write_evaluation
+    from agon.evaluation.request import Wish, check_ahead, measure
+    from agon.runs.evaluations import check_label
 
     if options.label is not None:
         check_label(options.label)
@@ -110,22 +124,46 @@ def evaluate(options: Namespace) -> int:
         doubt=options.doubt,
         threshold=options.threshold,
     )
-    run, opened = _open_subject(options, wish)
+    run, opened = _open_subject(options, partial(check_ahead, wish))
     if run is None and options.label is not None:
         raise ConfigError(
             "--label names a file in a run folder, but a base model has none: leave it out, and keep --json"
         )
     with opened.session, EvaluationProgress() as progress:
         evaluated = measure(opened, wish, progress=progress.update)
-    if run is not None:
-        flat = [match for of_problem in evaluated.matches for match in of_problem]
-        write_evaluation(run, evaluated.result["label"], evaluated.stored, flat)
+    _file(run, evaluated)
     if options.json:
         # Without its latency, so that the same measurement prints the same document.
         print_json(evaluated.result)
     else:
         print_evaluation(evaluated.stored)
     return 0
+
+
+def _measure_several(options: Namespace) -> int:
+    """Measure what the labels of `--evaluations` say; each is filed and told of at once, so that an interrupt loses one at most."""
+    from agon.cli.table import print_evaluation
+
+    wishes = wishes_of(options)
+    run, opened = _open_subject(options, partial(check_all, wishes))
+    results: list[dict[str, Any]] = []
+    with opened.session:
+        for evaluated in measure_each(opened, wishes):
+            _file(run, evaluated)
+            results.append(evaluated.result)
+            if not options.json:
+                print_evaluation(evaluated.stored)
+    if options.json:
+        print_json({"evaluations": results})
+    return 0
+
+
+def _file(run: Path | None, evaluated: Evaluated) -> None:
+    from agon.runs.evaluations import write_evaluation
+
+    if run is not None:
+        flat = [match for of_problem in evaluated.matches for match in of_problem]
+        write_evaluation(run, evaluated.result["label"], evaluated.stored, flat)
 
 
 def _threshold(value: str) -> float | Literal["dev"]:
@@ -140,9 +178,9 @@ def _threshold(value: str) -> float | Literal["dev"]:
     return number
 
 
-def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
+def _open_subject(options: Namespace, check: Callable[..., None]) -> tuple[Path | None, Opened]:
+    """Open what is to be measured; `check` (settings, task, is_trained=) raises before a model is loaded."""
     from agon.evaluation.load import open_base, open_run
-    from agon.evaluation.request import check_ahead
     from agon.recipe import settings_from
     from agon.runs.manifest import folder_kind
     from agon.runs.parent import default_run
@@ -157,10 +195,8 @@ def _open_subject(options: Namespace, wish: Wish) -> tuple[Path | None, Opened]:
         run = default_run(path)
         # A measurement may take hours, after which there must be a place for it.
         require_writable(run / "evaluations")
-        return run, open_run(
-            run, tuple(overrides), step=options.checkpoint, check=partial(check_ahead, wish, is_trained=True)
-        )
-    check = partial(check_ahead, wish, is_trained=False)
+        return run, open_run(run, tuple(overrides), step=options.checkpoint, check=partial(check, is_trained=True))
+    check = partial(check, is_trained=False)
     if options.checkpoint is not None:
         raise RunError(f"--checkpoint was given, but {path} is not a run folder: leave it out for a base model")
     if options.subject == QUICKSTART:

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from argparse import Namespace
+
+import pytest
+
+from agon.cli.evaluate import evaluate
+from agon.cli.evaluations import check_all, wishes_of
+from agon.cli.main import build_parser, main
+from agon.errors import ConfigError, DataError
+from agon.recipe import settings_from
+from agon.records import Problem
+from agon.tasks.data import TaskData
+
+ONE = (Problem(id="p", question="q", gold="1", task="t", verifier="exact"),)
+TASK = TaskData(name="t", train=(), dev=ONE, test=ONE)
+
+
+def _options(labels: str, *words: str) -> Namespace:
+    return build_parser().parse_args(["eval", "runs/x", "--evaluations", labels, *words])
+
+
+def _check(labels: str, *words: str, task: TaskData = TASK, method: str | None = "agon") -> None:
+    settings = settings_from({"train": {"method": method or "agon"}}, source="test")
+    check_all(wishes_of(_options(labels, *words)), settings, task, is_trained=method is not None)
+
+
+def test_labels_are_measured_in_the_order_given_and_filed_as_one_alone_would_be():
+    wishes = wishes_of(_options("single-a, cascade-b-a,moa-a-k2-doubled-cap"))
+    assert list(wishes) == ["single-a", "cascade-b-a", "moa-a-k2-doubled-cap"]
+    assert {wish.label for wish in wishes.values()} == {None}
+    assert [wish.doubled_cap for wish in wishes.values()] == [False, False, True]
+
+
+def test_a_labels_own_dev_stands_and_the_others_take_the_split_that_is_given():
+    labels = "single-a,single-b-dev"
+    for words, splits in (
+        ((), ["test", "dev"]),
+        (("--split", "test"), ["test", "dev"]),
+        (("--split", "dev"), ["dev"] * 2),
+    ):
+        assert [wish.split for wish in wishes_of(_options(labels, *words)).values()] == splits
+
+
+@pytest.mark.parametrize("labels", ["", " ", ",", "single-a,", "single-a,,single-b"])
+def test_an_empty_label_is_a_mistake_of_usage(labels, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "runs/x", "--evaluations", labels])
+    assert ended.value.code == 2
+    assert "--evaluations: it is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ("single-a,sngle-a", "evaluation 'sngle-a' is not known: write PROTOCOL"),
+        ("single-a,cascade-a-b,single-a", "--evaluations names single-a twice"),
+        ("single-a,microscope", "names microscope, which is no protocol: .* `agon eval runs/x --microscope`"),
+    ],
+)
+def test_what_no_label_may_be_is_refused_before_anything_is_opened(labels, said):
+    # runs/x does not exist, which would be told of next
+    with pytest.raises(ConfigError, match=said):
+        evaluate(_options(labels))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--protocol", "single"),
+        ("--direction", "a-b"),
+        ("--adapter", "a"),
+        ("--drafts", "2"),
+        ("--layers", "1"),
+        ("--doubt", "likelihood"),
+        ("--threshold", "dev"),
+        ("--label", "mine"),
+        ("--microscope",),
+    ],
+)
+def test_what_a_label_says_is_refused_beside_the_list(words):
+    with pytest.raises(ConfigError, match=f"^{words[0]} does not go with --evaluations, whose labels"):
+        evaluate(_options("single-a", *words))
+
+
+@pytest.mark.parametrize(
+    ("labels", "method", "said"),
+    [
+        ("single-a,cascade-a-b", "grpo", "^evaluation 'cascade-a-b': .* needs two trained adapters"),
+        ("self-cascade,single-a", None, "^evaluation 'single-a': .* a base model has no adapters"),
+        ("single-a,majority-a-k1", "agon", "^evaluation 'majority-a-k1': --drafts is 1"),
+        ("single,cascade-a-b,single-a", "agon", "names single and single-a, which can come to the same measurement"),
+        ("cascade-a-b,cascade-b-a,cascade", "agon", "names cascade-a-b and cascade, which can come to the same"),
+    ],
+)
+def test_every_label_is_checked_before_a_model_is_loaded(labels, method, said):
+    with pytest.raises(ConfigError, match=said):
+        _check(labels, method=method)
+
+
+def test_a_label_and_its_dev_are_the_same_on_the_development_split():
+    _check("single-a,single-a-dev")
+    with pytest.raises(ConfigError, match="names single-a and single-a-dev"):
+        _check("single-a,single-a-dev", "--split", "dev")
+
+
+def test_problems_are_looked_for_on_the_split_of_every_label():
+    task = TaskData(name="t", train=(), dev=(), test=ONE)
+    _check("single-a,cascade-a-b", task=task)
+    with pytest.raises(DataError):
+        _check("single-a,single-b-dev", task=task)
+    with pytest.raises(ConfigError, match=r"^evaluation 'cascade': the development split of t is empty"):
+        _check("single-a,cascade", task=task)
