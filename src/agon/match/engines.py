@@ -32,7 +32,9 @@ _TINY_PARAMETERS = 20_000_000
 _ADAPTER_ROOM = 2
 # Most of the card that a second copy of the adapted weights may take.
 _COPY_SHARE = 0.1
-# vLLM refuses to start if this share of the card is not free; the cache's size is given outright.
+# vLLM refuses to start if the share it is given of the card is not free: what it holds, activations and CUDA graphs included, and
+# never all that is free.
+_VLLM_OVERHEAD_BYTES = 2 * 2**30
 _CLAIM = 0.9
 
 
@@ -153,7 +155,11 @@ def adapter_mode(settings: Settings, base: Base) -> AdapterMode:
 
 
 def server_options(settings: Settings, base: Base, mode: AdapterMode) -> ServerOptions:
-    """Work out the server's memory and limits from what the run needs and what is free on the card."""
+    """Work out the server's memory and limits from what the run needs and what is free on the card.
+
+    The cache's size is given outright. The share of the card, which vLLM only compares with what is free, is no more than it needs: others that
+    start beside it on the same card take from the free memory between this look and vLLM's own.
+    """
     own = settings.rollout
     free, total = torch.cuda.mem_get_info(base.device)
     longest = settings.task.max_prompt_tokens + max(
@@ -173,12 +179,13 @@ def server_options(settings: Settings, base: Base, mode: AdapterMode) -> ServerO
             f"{base.context_length}: raise rollout.engine_memory_share for longer sequences",
             stacklevel=2,
         )
+    needed = base.num_parameters * base.dtype.itemsize + cache.num_bytes + _VLLM_OVERHEAD_BYTES
     return ServerOptions(
         folder=find_model_folder(settings.model.base, settings.model.revision),
         max_rows=own.max_rows,
         context_length=cache.context_length,
         cache_bytes=cache.num_bytes,
-        memory_share=_CLAIM * free / total,
+        memory_share=min(_CLAIM * free, needed) / total,
         lora=LoraRoom(settings.adapter.rank, _ADAPTER_ROOM) if mode == "multi-lora" else None,
         trust_remote_code=settings.model.trust_remote_code,
     )

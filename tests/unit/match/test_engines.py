@@ -147,5 +147,15 @@ def test_the_cache_follows_from_rows_lengths_and_free_memory(on_cuda, monkeypatc
     assert options.context_length == 1600
     assert options.lora is not None
     assert options.lora.rank == settings.adapter.rank
-    assert options.memory_share == pytest.approx(0.9 * 0.8)
     assert server_options(settings, on_cuda, "swapped").lora is None
+
+
+def test_vllm_claims_what_it_needs_and_not_what_is_free(on_cuda, monkeypatch):
+    # Two cells that start side by side: the second one's memory may be gone between its look and vLLM's own.
+    settings = _settings(max_rows=10)
+    options = server_options(settings, on_cuda, "swapped")
+    needed = on_cuda.num_parameters * 4 + options.cache_bytes + 2 * GIB
+    assert options.memory_share == pytest.approx(needed / (10 * GIB))
+    # Where it needs all there is, a tenth stays free for what is not counted.
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device=None: (2 * GIB, 10 * GIB))
+    assert server_options(settings, on_cuda, "swapped").memory_share == pytest.approx(0.9 * 0.2)
