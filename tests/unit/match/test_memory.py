@@ -53,9 +53,29 @@ def test_equal_requests_of_one_batch_are_sampled_once_and_each_is_told_of(make_s
     assert first[0] is first[2]
     assert sorted(told) == [(index, completion.text) for index, completion in enumerate(first)]
     # anything that differs is another request
-    others = [replace(one, max_tokens=61), replace(one, adapter="B"), replace(one, temperature=0.5)]
+    others = [replace(one, prompt_ids=(1, 3)), replace(one, adapter="B"), replace(one, temperature=0.5)]
     memory.generate(others)
     assert len(engine.requests) == 5
+
+
+def test_another_cap_samples_again_only_what_it_would_have_ended_elsewhere(make_session):
+    # With its end a text of 59 characters has 60 tokens, one of 9 has 10.
+    _, engine = make_session(lambda prompt, request: "x" * (59 if request.seed else 9))
+    memory = RememberingEngine(engine)
+    long, short = Request((1,), "A", 50, seed=1), Request((1,), "A", 50, seed=0)
+    cut, whole = memory.generate([long, short])
+    assert (cut.is_truncated, whole.is_truncated) == (True, False)
+    engine.requests.clear()
+    doubled = memory.generate([replace(long, max_tokens=100), replace(short, max_tokens=100)])
+    assert engine.requests == [replace(long, max_tokens=100)]
+    assert [completion.num_tokens for completion in doubled] == [60, 10]
+    assert doubled[1] is whole
+    # A cap that it just fits under gives it as well; one token less does not, and neither is mixed up with what was cut.
+    assert memory.generate([replace(short, max_tokens=10), replace(long, max_tokens=60)]) == [whole, doubled[0]]
+    assert memory.generate([long]) == [cut]
+    engine.requests.clear()
+    assert memory.generate([replace(short, max_tokens=9)])[0].is_truncated
+    assert len(engine.requests) == 1
 
 
 def test_what_is_remembered_costs_what_it_cost(make_session, monkeypatch):
