@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -68,6 +69,8 @@ def run_guarded(command: Callable[[], int]) -> int:
             print("agon: interrupted", file=sys.stderr)
             return EXIT_INTERRUPTED
         except SystemExit as ended:
+            if _is_closed_pipe(ended):
+                return EXIT_FAILED
             # No command of ours does.
             tell(f"a module of your own or a library called sys.exit({ended.code!r}), which ended the command: mend it")
             return EXIT_FAILED
@@ -90,6 +93,15 @@ def _open_closed_streams() -> None:
                 os.close(opened)
             if name != "stdin":
                 setattr(sys, name, os.fdopen(number, "w", encoding="utf-8", closefd=False))
+
+
+def _is_closed_pipe(ended: SystemExit) -> bool:
+    """Tell whether it was rich that ended a command, as it does where it prints a table and the reader of the pipe has seen enough.
+
+    It has sent the rest of standard output to the null device then.
+    """
+    *_, (last, _) = traceback.walk_tb(ended.__traceback__)
+    return last.f_globals.get("__name__") == "rich.console"
 
 
 def _tell(error: Exception) -> int | None:

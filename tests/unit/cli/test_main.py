@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -54,6 +55,40 @@ def test_with_json_all_but_the_document_goes_to_standard_error(monkeypatch, caps
 def test_our_own_mistakes_are_not_hidden(monkeypatch):
     with pytest.raises(RuntimeError, match="a mistake"):
         failing(monkeypatch, RuntimeError("a mistake"))
+
+
+def behind_a_closed_pipe(command):
+    """Run a command, a line of Python, with nobody to read its standard output; return the exit code and standard error."""
+    program = f"import sys; from agon.cli.main import run_guarded\ndef command():\n    {command}\nsys.exit(run_guarded(command))"
+    read, write = os.pipe()
+    os.close(read)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", program], stdout=write, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    finally:
+        os.close(write)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "from agon.cli.table import console; console().print('row'); return 0",
+        "from rich.console import Console; Console(width=170).print('row'); return 0",
+        "print('row'); return 0",
+    ],
+)
+def test_a_command_whose_reader_is_gone_ends_without_a_word(command):
+    assert behind_a_closed_pipe(command) == (1, "")
+
+
+def test_ones_own_code_that_exits_for_a_pipe_of_its_own_is_told():
+    command = "exec('try: raise BrokenPipeError\\nexcept OSError: sys.exit(7)')"
+    assert behind_a_closed_pipe(command) == (
+        1,
+        "agon: a module of your own or a library called sys.exit(7), which ended the command: mend it\n",
+    )
 
 
 @pytest.mark.parametrize(
