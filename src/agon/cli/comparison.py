@@ -67,10 +67,10 @@ def _shown(comparison: Comparison) -> tuple[list[Row], int]:
 
 def _result_table(comparison: Comparison, rows: Sequence[Row]) -> Table:
     subject = comparison.subject
-    by_who = {(row.arm, row.protocol, row.drafts, row.label, row.who): row for row in comparison.rows}
+    by_who = {(row.arm, _protocol(row), row.who): row for row in comparison.rows}
 
     def beside(row: Row, who: str) -> float | None:
-        other = by_who.get((row.arm, row.protocol, row.drafts, row.label, who))
+        other = by_who.get((row.arm, _protocol(row), who))
         return None if other is None else other.accuracy
 
     columns: dict[str, list[str]] = {
@@ -117,7 +117,7 @@ def _test_table(comparison: Comparison, tests: Sequence[PairedTest]) -> Table:
         "p Holm": [_p_value(test.p_holm) + ("*" if test.is_significant else " ") for test in tests],
         "sees": [_share(test.min_detectable) for test in tests],
     }
-    title = f"against {rival.arm} ({rival.protocol}{who}): arm minus rival on the same problems"
+    title = f"against {rival.arm} ({_protocol(rival)}{who}): arm minus rival on the same problems"
     return _table(title, [_label(by_id[test.first]) for test in tests], columns)
 
 
@@ -194,14 +194,15 @@ def _table(title: str, names: Sequence[str], columns: Mapping[str, Sequence[str]
 def _label(row: Row) -> str:
     """Name a row; the players only where they do not follow from the protocol."""
     players = f" {row.who}" if row.who == "b" or "+" in row.who else ""
-    protocol = _protocol(row)
-    if row.label:
-        protocol = row.label if row.label.startswith(row.protocol) else f"{protocol} {row.label}"
-    return f"{row.arm}: {protocol}{players}"
+    return f"{row.arm}: {_protocol(row)}{players}"
 
 
 def _protocol(row: Row) -> str:
-    return row.protocol if row.drafts == 1 else f"{row.protocol} k{row.drafts}"
+    """Name what was measured, whoever played."""
+    name = row.protocol if row.drafts == 1 else f"{row.protocol} k{row.drafts}"
+    if row.label:
+        name = row.label if row.label.startswith(row.protocol) else f"{name} {row.label}"
+    return f"{name}, doubled cap" if row.has_doubled_cap else name
 
 
 def _bounds(low: float, high: float) -> str:

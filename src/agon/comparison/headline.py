@@ -15,11 +15,13 @@ def headline(rows: Sequence[Row], arm: PlannedArm | None) -> Row | None:
 
     A pair stands by its cascade (with the answer shown, if it was in training), whatever opponents it had in training; an adapter that
     learned to challenge itself by its self-cascade; any other by a single answer. Where that was not measured the first protocol that
-    was takes its place. Among directions the chosen one comes before the mean of both, and that before either.
+    was takes its place. What was measured with a doubled cap stands for an arm only where nothing else was measured. Among directions the chosen one comes before the mean of both, and that before either.
     """
-    plain = [row for row in rows if not row.label] or list(rows)
-    for protocol in (*_protocols(rows, arm), *dict.fromkeys(row.protocol for row in plain)):
-        found = best_of(rows, protocol)
+    # No arm was trained for a doubled cap.
+    known = [row for row in rows if not row.has_doubled_cap] or list(rows)
+    plain = [row for row in known if not row.label] or known
+    for protocol in (*_protocols(known, arm), *dict.fromkeys(row.protocol for row in plain)):
+        found = best_of(known, protocol)
         if found is not None:
             return found
     return None
@@ -33,9 +35,9 @@ def best_of(rows: Sequence[Row], protocol: str) -> Row | None:
 
 def representatives(rows: Sequence[Row]) -> list[Row]:
     """Return one row for every arm and protocol: the chosen direction, or the mean, or what there is."""
-    best: dict[tuple[str, str, int, str], Row] = {}
+    best: dict[tuple[str, str, int, bool, str], Row] = {}
     for row in rows:
-        key = row.arm, row.protocol, row.drafts, row.label
+        key = row.arm, row.protocol, row.drafts, row.has_doubled_cap, row.label
         if key not in best or _rank(row) < _rank(best[key]):
             best[key] = row
     return list(best.values())

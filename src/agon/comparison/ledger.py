@@ -27,7 +27,8 @@ def is_rival(row: Row) -> bool:
     Two votes that differ are a tie, which the first wins: a majority of two is the single answer at twice the tokens, and no rival.
     """
     is_vote = row.protocol == "majority" and row.drafts > 2
-    return is_vote or (row.protocol == "single" and "doubled-cap" in row.id)
+    # An arm may have been trained with a doubled cap, or only been measured with one.
+    return is_vote or (row.protocol == "single" and (row.has_doubled_cap or "doubled-cap" in row.arm))
 
 
 def _point(row: Row, shown: Sequence[Row]) -> FrontierPoint:

@@ -28,7 +28,7 @@ def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
     """
     found: dict[str, BuiltRow] = {}
     for name, _, exchange in _CELLS:
-        own = [item for item in built if item.row.arm == name]
+        own = [item for item in built if item.row.arm == name and not item.row.has_doubled_cap]
         best = best_of([item.row for item in own], "cascade" if exchange else "single")
         if best is not None:
             found[name] = next(item for item in own if item.row.id == best.id)

@@ -99,6 +99,7 @@ class Row:
     `dead_group_share` and `revived_group_share` speak of training: groups without a signal, and dead by correctness but revived by
     a bonus. `latency_s` is None where none was recorded. `label` tells apart rows of the same protocol and ends their ids: layers
     of drafts, what a selective cascade goes by, or the evaluation's label where a run was measured twice in the same way.
+    `has_doubled_cap` says that completions might have twice the tokens that the trainings' settings allow.
     """
 
     id: str
@@ -128,6 +129,7 @@ class Row:
     counted: Mapping[str, int] = field(default_factory=dict[str, int])
     latency_s: float | None = None
     label: str = ""
+    has_doubled_cap: bool = False
     notes: tuple[str, ...] = ()
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from agon.comparison.arms import PlannedArm
 from agon.comparison.collect import Measured, Training
 from agon.comparison.records import BASE_ARM, BASE_TITLE, Row, SeedResult, Tokens
+from agon.comparison.variants import Variant, players_of, variant_of
 from agon.records import DIRECTIONS, PROTOCOLS
 from agon.stats import Answers, Interval, accuracy_interval, nested_interval, seed_spread
 
@@ -17,23 +18,6 @@ from agon.stats import Answers, Interval, accuracy_interval, nested_interval, se
 _CHOSEN_NOTE = re.compile(r"direction (a-b|b-a) chosen on \d+ development problems")
 _PLAYERS = ("a", "b", "base")
 _COUNTED = ("conversion", "regression", "blind_second")
-
-
-class Variant(NamedTuple):
-    """What is measured, whoever plays.
-
-    `label` tells apart what has the same protocol: layers of drafts, what a selective cascade goes by, or the evaluation's own label
-    where a run holds several measurements of the same thing. Empty otherwise.
-    """
-
-    protocol: str
-    drafts: int
-    label: str
-
-    @property
-    def name(self) -> str:
-        """How a row's id calls it."""
-        return self.protocol if self.drafts == 1 else f"{self.protocol}-k{self.drafts}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +71,7 @@ def _first_folder(base: Sequence[Measured], notes: list[str]) -> list[Measured]:
     found: dict[tuple[Variant, str], Measured] = {}
     dropped: list[str] = []
     for item in base:
-        key = _variant(item), _who(item)
+        key = variant_of(item), players_of(item)
         if found.setdefault(key, item).run != item.run:
             dropped.append(item.place)
     if dropped:
@@ -124,7 +108,7 @@ def _cells(
         found: dict[tuple[Variant, str], Measured] = {}
         # The default label is the shortest: it is the one that other runs have too.
         for item in sorted(own, key=lambda item: (len(item.label), item.label)):
-            variant, who = _variant(item), _who(item)
+            variant, who = variant_of(item), players_of(item)
             taken = (variant, who) in found
             found[(variant._replace(label=item.label) if taken else variant), who] = item
         for (variant, who), item in found.items():
@@ -155,29 +139,6 @@ def chosen_direction(measured: Iterable[Measured], protocol: str) -> str | None:
     return None
 
 
-def _variant(item: Measured) -> Variant:
-    lineup = item.result.get("lineup") or {}
-    layers, doubt = lineup.get("layers") or 1, lineup.get("doubt")
-    details = [f"l{layers}" if layers > 1 else "", str(doubt) if doubt is not None else ""]
-    label = "-".join(detail for detail in details if detail)
-    drafters = item.result["players"].get("drafters") or ()
-    # The second draft of a blind second pass is no other draft to choose from: it is the answer.
-    drafts = 1 if item.result["protocol"] == "blind-second" else max(1, len(drafters))
-    return Variant(str(item.result["protocol"]), drafts, label)
-
-
-def _who(item: Measured) -> str:
-    """Name the players: the direction, or the one adapter that plays every stage, or drafters and challenger."""
-    if item.direction is not None:
-        return item.direction
-    players = item.result["players"]
-    drafters = [str(name or "base").lower() for name in players.get("drafters") or ()]
-    challenger = str(players["challenger"]).lower() if players.get("challenger") is not None else None
-    if challenger is None or set(drafters) == {challenger}:
-        return "+".join(dict.fromkeys(drafters))
-    return f"{'+'.join(dict.fromkeys(drafters))}-{challenger}"
-
-
 def _everyone(found: Iterable[str]) -> list[str]:
     """Order the players of one protocol: each adapter, each direction, then their mean and the chosen one."""
     order = (*_PLAYERS, *DIRECTIONS)
@@ -187,9 +148,9 @@ def _everyone(found: Iterable[str]) -> list[str]:
     return [name for name in (*order, *others, *last) if name in names]
 
 
-def _order(variant: Variant) -> tuple[int, int, str]:
+def _order(variant: Variant) -> tuple[int, int, bool, str]:
     known = PROTOCOLS.index(variant.protocol) if variant.protocol in PROTOCOLS else len(PROTOCOLS)
-    return known, variant.drafts, variant.label
+    return known, variant.drafts, variant.has_doubled_cap, variant.label
 
 
 def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, title: str, seed: int) -> BuiltRow:
@@ -233,6 +194,7 @@ def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, tit
         counted=counted,
         latency_s=_mean(_numbers(part.result.get("latency_s") for part in parts)),
         label=variant.label,
+        has_doubled_cap=variant.has_doubled_cap,
         notes=tuple(dict.fromkeys(str(note) for part in parts for note in part.result.get("notes") or ())),
     )
     return BuiltRow(row, answers)

@@ -26,7 +26,9 @@ _MUCH_TRUNCATED = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured, as the result file names it. `dev_accuracy` is that of what was chosen on the development problems."""
+    """What is measured, as the result file names it. `dev_accuracy` is that of what was chosen on the development problems;
+    `doubled_cap` says that the caps are twice those of the run's settings.
+    """
 
     label: str
     task: str
@@ -38,6 +40,7 @@ class Subject:
     title: str | None = None
     notes: tuple[str, ...] = ()
     dev_accuracy: float | None = None
+    doubled_cap: bool = False
 
 
 class Evaluated(NamedTuple):
@@ -173,6 +176,11 @@ def _counted(
         "outcomes": dict(Counter(match.final.verdict.outcome for match in flat)),
         "truncated_share": _truncated_share(flat),
         "seed": settings.seed,
+        "caps": {
+            "draft": sampling.max_draft_tokens,
+            "challenge": sampling.max_challenge_tokens if subject.lineup.has_challenge else None,
+        },
+        "doubled_cap": subject.doubled_cap,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],

@@ -111,6 +111,7 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
         method=None if plan.is_base else settings.train.method,
         notes=(*opened.notes, *chosen.notes),
         dev_accuracy=chosen.dev_accuracy,
+        doubled_cap=wish.doubled_cap,
     )
     return evaluate(
         opened.session,

@@ -32,6 +32,8 @@ _FORMS: Mapping[str, Any] = {
     ),
     **dict.fromkeys(("copy_rate", "leak_rate", "empty_summary_share", "truncated_share"), _NUMBER),
     **dict.fromkeys(("temperature", "top_p", "latency_s"), _NUMBER),
+    "doubled_cap": bool,
+    "caps": {"draft": int, "challenge": int},
     "tokens": {None: _NUMBER},
     "pass_at_k": {None: _NUMBER},
     "outcomes": {None: int},
@@ -134,7 +136,20 @@ def _has_form(value: Any, form: Any) -> bool:
         items = cast("dict[str, Any]", value).items() if isinstance(value, dict) else None
         return items is not None and all(_has_form(item, known.get(key, known.get(None))) for key, item in items)
     # True is an int for Python, and for nobody else.
-    return isinstance(value, form) and not isinstance(value, bool)
+    return isinstance(value, form) and (form is bool or not isinstance(value, bool))
+
+
+def has_doubled_cap(result: Mapping[str, Any]) -> bool:
+    """Tell whether a result, as `read_evaluation` returns it, was made with twice the caps of its run's settings.
+
+    An older one says so in its label alone, behind the protocol: `single-a-doubled-cap`. The quickstart's `grpo-doubled-cap` is a single
+    answer of a run that was trained so, with its own caps.
+    """
+    said = result.get("doubled_cap")
+    if said is not None:
+        return bool(said)
+    protocol = re.escape(str(result.get("protocol") or ""))
+    return re.search(rf"(?:^|-){protocol}-(?:.*-)?doubled-cap(?:-|$)", str(result["label"])) is not None
 
 
 def evaluation_files(run: Path) -> list[Path]:

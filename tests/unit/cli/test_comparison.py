@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from agon.cli import comparison as shown
 from agon.comparison.records import (
     Arm,
@@ -154,6 +156,22 @@ def test_every_test_shows_both_p_values_and_what_it_could_have_seen(capsys):
         "grpo-doubled-cap: single is, by the means, as accurate on no more tokens as grpo, self-refine-conversion"
         in text
     )
+
+
+def test_a_doubled_cap_is_named_in_plain_words(capsys):
+    tree = comparison(arms=("grpo",))
+    plain, doubled = tree.rows[-2], replace(tree.rows[-2], id="grpo:single-doubled-cap:a", has_doubled_cap=True)
+    again = replace(doubled, id="again", label="single-a-again")
+    test = replace(tree.tests[0], first=plain.id, second=doubled.id, family="against it")
+    lines = printed(capsys, replace(tree, rows=(*tree.rows, doubled, again), tests=(test,)))
+    named = [line for line in lines if line.startswith("grpo: single")]
+    # 90 of 200 three times, and once more in the table of the test
+    assert [line.partition(" 1 ")[0].strip() for line in named[:3]] == [
+        "grpo: single",
+        "grpo: single, doubled cap",
+        "grpo: single-a-again, doubled cap",
+    ]
+    assert any(line.startswith("against grpo (single, doubled cap): arm minus rival") for line in lines)
 
 
 def test_many_arms_are_shown_by_their_headlines_and_the_rest_is_counted(capsys):

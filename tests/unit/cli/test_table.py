@@ -96,3 +96,8 @@ def test_notes_that_quote_data_give_the_terminal_no_orders(capsys):
     printed = capsys.readouterr().out
     assert "row 3: \\x1b[2J" in printed
     assert "  [bold]\n" in printed
+
+
+def test_a_doubled_cap_stands_beside_the_protocol(capsys):
+    print_evaluation(_evaluation(protocol="single", doubled_cap=True, lineup={"doubt": None, "threshold": None}))
+    assert "countdown-lite test, single, doubled cap (agon): pass@1" in capsys.readouterr().out

@@ -123,6 +123,14 @@ def test_a_self_refiner_stands_by_its_self_cascade_and_grpo_by_one_pass(fake, tm
     assert [arm.headline for arm in compare(runs).arms] == ["self-refine:self-cascade:a", "grpo:single:a"]
 
 
+def test_what_a_doubled_cap_gave_stands_for_an_arm_only_where_nothing_else_was_measured(fake, tmp_path):
+    runs = [fake.run(tmp_path / name, name) for name in ("grpo", "rft")]
+    for run in runs:
+        fake.evaluate(run, "s", "11", method=run.name, doubled_cap=True)
+    fake.evaluate(runs[0], "m", "10", method="grpo", protocol="majority")
+    assert [arm.headline for arm in compare(runs).arms] == ["grpo:majority:a", "rft:single-doubled-cap:a"]
+
+
 def test_a_pair_that_read_answers_stands_by_reading_them(fake, tmp_path):
     run = fake.run(tmp_path / "answer-visible", "answer-visible")
     for protocol in ("cascade", "answer-visible"):

@@ -48,6 +48,17 @@ def test_a_vote_is_a_rival_from_three_answers_on(fake, tmp_path):
     assert [name for name in points if points[name].is_rival] == ["grpo:majority-k3:a", "grpo:majority-k4:a"]
 
 
+def test_one_pass_with_a_doubled_cap_is_a_rival_and_a_point_of_its_own(fake, tmp_path):
+    run = fake.run(tmp_path / "grpo", "grpo")
+    fake.evaluate(run, "plain", "1000", method="grpo", tokens=tokens(20))
+    fake.evaluate(run, "long", "1100", method="grpo", tokens=tokens(30), doubled_cap=True)
+    points = points_of(run)
+    assert {name: point.is_rival for name, point in points.items()} == {
+        "grpo:single:a": False,
+        "grpo:single-doubled-cap:a": True,
+    }
+
+
 def test_equal_rows_share_the_front(fake, tmp_path):
     runs = [fake.run(tmp_path / name, name) for name in ("agon", "grpo")]
     for run in runs:

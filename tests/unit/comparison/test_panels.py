@@ -52,6 +52,14 @@ def test_without_exchange_one_pass_counts_and_with_it_the_cascade(fake, tmp_path
         assert effect.interval.low <= effect.difference <= effect.interval.high
 
 
+def test_a_doubled_cap_stands_in_no_cell(fake, tmp_path):
+    runs = four(fake, tmp_path)
+    (runs[0] / "evaluations" / "single.json").unlink()
+    fake.evaluate(runs[0], "single", "11000000", method="grpo", doubled_cap=True)
+    panel = panel_2x2(built_of(*runs)[1], seed=1)
+    assert (panel.cells[0].row, panel.effects) == (None, ())
+
+
 def test_an_interaction_leaves_out_the_seeds_that_not_all_four_arms_have(fake, tmp_path):
     runs = four(fake, tmp_path)
     for name, marks in (("grpo", "00000000"), ("agon", "11111111"), ("cooperative", "11111000")):

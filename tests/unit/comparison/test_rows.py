@@ -130,12 +130,33 @@ def test_two_measurements_of_the_same_thing_are_told_apart_by_label(fake, tmp_pa
     fake.parent(tmp_path / "q", children=["agon"], default="agon")
     fake.evaluate(fake.run(tmp_path / "q/agon"), "single-a", "11")
     fake.evaluate(tmp_path / "q", "single", "00", method=None)
-    fake.evaluate(tmp_path / "q", "single-doubled-cap", "10", method=None)
+    fake.evaluate(tmp_path / "q", "single-again", "10", method=None)
     rows, _ = rows_of(tmp_path / "q")
-    assert list(rows) == ["base:single:base", "base:single:base:single-doubled-cap", "agon:single:a"]
-    assert rows["base:single:base:single-doubled-cap"].label == "single-doubled-cap"
+    assert list(rows) == ["base:single:base", "base:single:base:single-again", "agon:single:a"]
+    assert rows["base:single:base:single-again"].label == "single-again"
     assert rows["base:single:base"].seeds == ()
     assert [item.seed for item in rows["base:single:base"].per_seed] == [None]
+
+
+def test_a_doubled_cap_is_no_further_seed_of_the_plain_one(fake, tmp_path):
+    runs = [fake.run(tmp_path / f"s{seed}", "grpo", seed=seed) for seed in (0, 1)]
+    fake.evaluate(runs[0], "single-a", "1100", method="grpo")
+    # an older result, and one that says it
+    fake.evaluate(runs[0], "single-a-doubled-cap", "1110", method="grpo")
+    fake.evaluate(runs[1], "mine", "1111", method="grpo", doubled_cap=True)
+    rows, _ = rows_of(*runs)
+    assert {name: (row.seeds, row.accuracy, row.has_doubled_cap, row.label) for name, row in rows.items()} == {
+        "grpo:single:a": ((0,), 0.5, False, ""),
+        "grpo:single-doubled-cap:a": ((0, 1), 0.875, True, ""),
+    }
+
+
+def test_two_measurements_with_a_doubled_cap_are_told_apart_by_label(fake, tmp_path):
+    run = fake.run(tmp_path / "grpo", "grpo")
+    for label in ("long", "longer"):
+        fake.evaluate(run, label, "10", method="grpo", doubled_cap=True)
+    rows, _ = rows_of(run)
+    assert list(rows) == ["grpo:single-doubled-cap:a", "grpo:single-doubled-cap:a:longer"]
 
 
 def test_drafts_layers_and_doubt_name_a_row(fake, tmp_path):

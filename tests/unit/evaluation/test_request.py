@@ -240,9 +240,12 @@ def test_a_doubled_cap_gives_every_completion_twice_the_tokens(opened_of):
     result = measure(opened, Wish(protocol="cascade", direction="a-b", doubled_cap=True)).result
     assert {request.max_tokens for request in engine.requests} == {120}
     assert result["label"] == "t-test-cascade-a-b-doubled-cap"
+    assert (result["doubled_cap"], result["caps"]) == (True, {"draft": 120, "challenge": 120})
     # what it was opened with stays as it was
-    measure(opened, Wish(protocol="single"))
+    result = measure(opened, Wish(protocol="single")).result
     assert engine.requests[-1].max_tokens == 60
+    # a single answer has no challenge
+    assert (result["doubled_cap"], result["caps"]) == (False, {"draft": 60, "challenge": None})
 
 
 def test_what_does_not_fit_is_found_without_sampling(opened_of):

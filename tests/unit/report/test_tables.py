@@ -33,6 +33,12 @@ def test_conversion_and_regression_agree_with_the_matches_they_are_shown_beside(
     assert rows[0].bonus_effective is None
 
 
+def test_a_result_with_a_doubled_cap_says_so_beside_its_protocol(parent):
+    edit(parent / "grpo" / "evaluations" / "grpo.json", doubled_cap=True)
+    shown = {row.label: row.protocol for row in result_rows(collect([parent]).evaluations)}
+    assert (shown["grpo"], shown["grpo-doubled-cap"]) == ("single, doubled cap", "single")
+
+
 def test_an_interval_of_a_rate_is_shown_where_the_evaluation_gives_one(parent):
     edit(parent / "agon" / "evaluations" / "agon.json", intervals={"conversion": {"low": 0.2, "high": 0.5}})
     collected = collect([parent])

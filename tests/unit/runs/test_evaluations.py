@@ -4,6 +4,7 @@ import pytest
 
 from agon.errors import RunError
 from agon.runs import RunFolder, read_evaluation, read_evaluations, write_evaluation
+from agon.runs.evaluations import has_doubled_cap
 
 RESULT = {
     "task": "toy",
@@ -18,6 +19,8 @@ RESULT = {
     "accuracy": 0.5,
     "conversion": None,
     "temperature": 1,
+    "doubled_cap": False,
+    "caps": {"draft": 44, "challenge": None},
     "tokens": {"draft": 3.5, "total": 7},
     "outcomes": {"correct": 1, "wrong": 1},
     "interval": {"low": 0.01, "high": 0.99, "level": 0.95, "kind": "clopper-pearson", "unit": "problem"},
@@ -42,6 +45,7 @@ WRONG = [
     *((name, value) for name in RESULT if name != "measured" for value in ("x", -1.5, True, [[]])),
     ("tokens", {"draft": "x"}),
     ("outcomes", {"wrong": 1.5}),
+    ("caps", {"draft": True}),
     ("interval", {"low": "x", "high": 1}),
     ("intervals", {"conversion": {"low": []}}),
     ("players", {"drafters": "A"}),
@@ -56,7 +60,7 @@ WRONG = [
     [
         pair
         for pair in WRONG
-        if not (pair[0] in TEXTS and pair[1] == "x") and not (pair[0] in NUMBERS and pair[1] == -1.5)
+        if pair not in (*((name, "x") for name in TEXTS), *((name, -1.5) for name in NUMBERS), ("doubled_cap", True))
     ],
 )
 def test_an_entry_of_another_form_is_named(tmp_path, name, value):
@@ -70,3 +74,25 @@ def test_what_an_older_agon_did_not_write_may_be_absent(tmp_path):
     file = tmp_path / "mine.json"
     file.write_text('{"accuracy": 0.5}')
     assert read_evaluation(file) == {"label": "mine", "accuracy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "label", "is_doubled"),
+    [
+        ("single", "single-doubled-cap", True),
+        ("single", "single-a-doubled-cap-dev", True),
+        ("majority", "majority-a-k4-doubled-cap", True),
+        ("self-cascade", "t-test-self-cascade-a-doubled-cap-x2-step-000060", True),
+        ("single", "single-a", False),
+        # a run of that name, whose own cap is twice that of another
+        ("single", "grpo-doubled-cap", False),
+        ("single", "grpo-doubled-cap-test-single-a", False),
+    ],
+)
+def test_an_older_result_says_by_its_label_that_its_cap_was_doubled(protocol, label, is_doubled):
+    assert has_doubled_cap({"protocol": protocol, "label": label}) is is_doubled
+
+
+def test_what_a_result_says_of_its_cap_counts_before_its_label():
+    assert has_doubled_cap({"protocol": "single", "label": "mine", "doubled_cap": True})
+    assert not has_doubled_cap({"protocol": "single", "label": "single-doubled-cap", "doubled_cap": False})

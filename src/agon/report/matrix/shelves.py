@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agon.report.matrix.tree import Node, Tree, way_of
+from agon.report.matrix.tree import Node, Tree, protocol_of, way_of
 from agon.report.reader import Shelf, fill_shelf
 from agon.runs import evaluation_matches_path, read_matches
 
@@ -63,4 +63,4 @@ def _title(row: Node) -> str:
     first = row["per_seed"][0]
     seed = "" if first["seed"] is None else f", seed {first['seed']}"
     way = first["direction"] or way_of(row)
-    return f"{row['title']}: {row['protocol']}{f' {way}' if way else ''}{seed}"
+    return f"{row['title']}: {protocol_of(row)}{f' {way}' if way else ''}{seed}"

@@ -120,11 +120,11 @@ def group_of_arm(arm: Node) -> str:
 def protocol_of(row: Node) -> str:
     """Name a row's protocol, with the number of drafts where there are several, and what else tells it from others."""
     name, label = str(row["protocol"]), str(row.get("label", ""))
-    # The label of an evaluation begins with its protocol.
-    if label.startswith(name):
-        return label
+    cap = "doubled cap" if row.get("has_doubled_cap") else ""
     drafts = f"{row['drafts']} drafts" if row["drafts"] > 1 else ""
-    return ", ".join(part for part in (name, drafts, label) if part)
+    # The label of an evaluation begins with its protocol.
+    named = (label,) if label.startswith(name) else (name, drafts, label)
+    return ", ".join(part for part in (*named, cap) if part)
 
 
 def way_of(row: Node) -> str:

@@ -90,6 +90,7 @@ def test_a_row_is_named_with_its_protocol_and_who_played(content):
         name_of({**row, "protocol": "selective", "label": "agreement"})
         == "Agon: selective, agreement, chosen direction"
     )
-    assert protocol_of({**row, "label": "cascade-a-b-doubled-cap"}) == "cascade-a-b-doubled-cap"
+    assert protocol_of({**row, "label": "cascade-a-b-again"}) == "cascade-a-b-again"
+    assert protocol_of({**row, "drafts": 2, "has_doubled_cap": True}) == "cascade, 2 drafts, doubled cap"
     assert way_of({**row, "who": "mean", "direction": None}) == "A and B"
     assert way_of({**row, "who": "base", "direction": None}) == ""
