@@ -106,7 +106,7 @@ def _exchange_table(rows: Sequence[Row]) -> Table:
 def _test_table(comparison: Comparison, tests: Sequence[PairedTest]) -> Table:
     by_id = {row.id: row for row in comparison.rows}
     rival = by_id[tests[0].second]
-    who = f", {rival.who}" if rival.who in ("chosen", "mean", "a-b", "b-a") else ""
+    who = f", {_way(rival)}" if rival.who in ("chosen", "mean", "a-b", "b-a") else ""
     columns: dict[str, list[str]] = {
         "diff.": [f"{test.difference:+.3f}" for test in tests],
         "95% interval": [f"[{test.interval.low:+.3f}, {test.interval.high:+.3f}]" for test in tests],
@@ -131,7 +131,8 @@ def _legend(comparison: Comparison, rows: Sequence[Row], hidden: int) -> Iterato
     )
     samples = sorted({row.samples for row in rows})
     yield f"{seed}, T {subject.temperature}, top-p {subject.top_p}, samples a problem: {', '.join(map(str, samples))}"
-    yield "pass@1: of cascades in the direction chosen on development problems; s: trainings; SD: of them"
+    way = ", or as the row says" if any(row.direction not in (None, "chosen") for row in rows) else ""
+    yield f"pass@1: of cascades in the direction chosen on development problems{way}; s: trainings; SD: of them"
     yield "draft, chal., total: mean generated tokens; dead: groups without a signal while training"
     if any(len(row.seeds) == 1 for row in rows):
         yield "one training (s = 1): intervals cover the drawing of problems, not of trainings"
@@ -165,9 +166,11 @@ def _front(comparison: Comparison) -> Iterator[str]:
     points = {point.row: point for point in comparison.frontier}
     beaten: dict[str, list[str]] = {}
     for arm in comparison.arms:
-        better = points[arm.headline].dominated_by if arm.headline is not None else None
+        if arm.headline is None:
+            continue
+        own, better = by_id[arm.headline], points[arm.headline].dominated_by
         if better is not None and points[better].is_rival:
-            beaten.setdefault(better, []).append(arm.name)
+            beaten.setdefault(better, []).append(f"{arm.name} ({_way(own)})" if own.is_unchosen else arm.name)
     for rival, arms in beaten.items():
         yield f"{_label(by_id[rival])} is, by the means, as accurate on no more tokens as {', '.join(arms)}"
 
@@ -193,8 +196,12 @@ def _table(title: str, names: Sequence[str], columns: Mapping[str, Sequence[str]
 
 def _label(row: Row) -> str:
     """Name a row; the players only where they do not follow from the protocol."""
-    players = f" {row.who}" if row.who == "b" or "+" in row.who else ""
-    return f"{row.arm}: {_protocol(row)}{players}"
+    is_named = row.who == "b" or "+" in row.who or row.direction not in (None, "chosen")
+    return f"{row.arm}: {_protocol(row)}{f' {_way(row)}' if is_named else ''}"
+
+
+def _way(row: Row) -> str:
+    return f"{row.who}, not chosen" if row.is_unchosen else row.who
 
 
 def _protocol(row: Row) -> str:

@@ -12,7 +12,7 @@ from agon.comparison.headline import headline
 from agon.comparison.ledger import frontier
 from agon.comparison.paired import paired_tests
 from agon.comparison.panels import init_panel, panel_2x2
-from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison
+from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison, Panel2x2, Row
 from agon.comparison.rows import BuiltRow, build_rows
 from agon.errors import ConfigError
 
@@ -52,12 +52,14 @@ def compare(
     notes += [*more, *(f"{name} stands for the same runs as {first}" for name, first in doubles.items())]
     notes += [*setting_notes(planned), *_missing(collected)]
     rows = tuple(item.row for item in built)
+    panel = panel_2x2(built, seed=subject.evaluation_seed or _SEED)
+    notes += _left_out(panel, rows)
     return Comparison(
         subject=subject,
         arms=tuple(_arms(planned, headlines)),
         rows=rows,
         tests=tuple(paired_tests(tested, rivals, seed=subject.evaluation_seed or _SEED)),
-        panel_2x2=panel_2x2(built, seed=subject.evaluation_seed or _SEED),
+        panel_2x2=panel,
         init_panel=init_panel(planned, headlines),
         frontier=frontier(rows),
         notes=tuple(dict.fromkeys(notes)),
@@ -138,6 +140,15 @@ def _rollouts(arm: PlannedArm) -> float | None:
     values = [training.metrics.get("rollouts_per_problem") for training in arm.trainings]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _left_out(panel: Panel2x2 | None, rows: Sequence[Row]) -> list[str]:
+    """Say why the panel has no contrasts although all its cells were measured."""
+    if panel is None or panel.effects or any(cell.row is None for cell in panel.cells):
+        return []
+    unchosen = {row.id for row in rows if row.is_unchosen}
+    arms = ", ".join(cell.arm for cell in panel.cells if cell.row in unchosen)
+    return [f"contrasts of competition and exchange are left out: the chosen direction was not measured of {arms}"]
 
 
 def _missing(collected: Collected) -> list[str]:

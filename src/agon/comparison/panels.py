@@ -38,7 +38,8 @@ def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
         PanelCell(competition, exchange, name, found[name].row.id if name in found else None)
         for name, competition, exchange in _CELLS
     )
-    if len(found) < len(_CELLS):
+    # A contrast has no room to say that one of its cells stands in the wrong direction.
+    if len(found) < len(_CELLS) or any(item.row.is_unchosen for item in found.values()):
         return Panel2x2(cells)
     plain, competing, exchanging, both = (found[name].answers for name, *_ in _CELLS)
     effects = (

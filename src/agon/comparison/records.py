@@ -47,7 +47,7 @@ class Arm:
     """A method with the settings that tell it from the others. The untrained base is an arm without method and runs.
 
     `headline` names the row that stands for the arm: the protocol it was trained for, in the direction chosen on the development
-    problems. None where that was not measured.
+    problems. Where that direction was not measured the other one stands there, and its row says so (`is_unchosen`). None where nothing was.
     """
 
     name: str
@@ -100,6 +100,7 @@ class Row:
     a bonus. `latency_s` is None where none was recorded. `label` tells apart rows of the same protocol and ends their ids: layers
     of drafts, what a selective cascade goes by, or the evaluation's label where a run was measured twice in the same way.
     `has_doubled_cap` says that completions might have twice the tokens that the trainings' settings allow.
+    `is_unchosen` says that development problems chose the other direction, for every training of which that is known.
     """
 
     id: str
@@ -130,6 +131,7 @@ class Row:
     latency_s: float | None = None
     label: str = ""
     has_doubled_cap: bool = False
+    is_unchosen: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -184,7 +186,9 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Panel2x2:
-    """Competition x exchange: grpo, shared-hidden, cooperative, agon. `effects` only where all four were measured."""
+    """Competition x exchange: grpo, shared-hidden, cooperative, agon. `effects` only where all four were measured, and no cell in the
+    direction that was not chosen.
+    """
 
     cells: tuple[PanelCell, ...]
     effects: tuple[Effect, ...] = ()

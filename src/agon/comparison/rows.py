@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agon.comparison.arms import PlannedArm
 from agon.comparison.collect import Measured, Training
+from agon.comparison.directions import chosen_direction, unmeasured_choices
 from agon.comparison.records import BASE_ARM, BASE_TITLE, Row, SeedResult, Tokens
 from agon.comparison.variants import Variant, players_of, variant_of
 from agon.records import DIRECTIONS, PROTOCOLS
 from agon.stats import Answers, Interval, accuracy_interval, nested_interval, seed_spread
 
-# Evaluations whose result has no field `chosen` say it in a note.
-_CHOSEN_NOTE = re.compile(r"direction (a-b|b-a) chosen on \d+ development problems")
 _PLAYERS = ("a", "b", "base")
 _COUNTED = ("conversion", "regression", "blind_second")
 
 
 @dataclass(frozen=True, slots=True)
 class SeedCell:
-    """One training (or the base) in a row: its evaluations (two for a mean of directions) and each problem's answers in them."""
+    """One training (or the base) in a row: its evaluations (two for a mean of directions) and each problem's answers in them.
+
+    `chosen` is the direction that development problems chose for it, where that is known.
+    """
 
     training: Training | None
     parts: tuple[Measured, ...]
     direction: str | None
+    chosen: str | None = None
 
     @property
     def answers(self) -> Answers:
@@ -52,7 +54,8 @@ class BuiltRow(NamedTuple):
 def build_rows(
     arms: Sequence[PlannedArm], measured: Sequence[Measured], *, protocols: Sequence[str] | None, seed: int
 ) -> tuple[list[BuiltRow], list[str]]:
-    """Return every row of every arm, the base first, and notes on evaluations that could not be told apart.
+    """Return every row of every arm, the base first, and notes on evaluations that could not be told apart or
+    are not those of the chosen direction.
 
     `seed` names the streams of the bootstraps.
     """
@@ -63,6 +66,7 @@ def build_rows(
         runs = {training.run for training in arm.trainings}
         own = [item for item in measured if item.training is not None and item.training.run in runs]
         rows += _rows_of(arm.name, arm.title, arm.trainings, measured=own, protocols=protocols, seed=seed)
+        notes += unmeasured_choices(arm.name, arm.trainings, own, protocols)
     return rows, notes
 
 
@@ -112,31 +116,14 @@ def _cells(
             taken = (variant, who) in found
             found[(variant._replace(label=item.label) if taken else variant), who] = item
         for (variant, who), item in found.items():
-            cells.setdefault((variant, who), []).append(SeedCell(training, (item,), item.direction))
-            if item.direction is not None and who == chosen_direction(own, variant.protocol):
+            chosen = None if item.direction is None else chosen_direction(own, variant)
+            cells.setdefault((variant, who), []).append(SeedCell(training, (item,), item.direction, chosen))
+            if chosen is not None and who == chosen:
                 cells.setdefault((variant, "chosen"), []).append(SeedCell(training, (item,), who))
             other = found.get((variant, {"a-b": "b-a", "a": "b"}.get(who, "")))
             if other is not None:
                 cells.setdefault((variant, "mean"), []).append(SeedCell(training, (item, other), None))
     return cells
-
-
-def chosen_direction(measured: Iterable[Measured], protocol: str) -> str | None:
-    """Return the direction that was better on a run's development problems, as its evaluations say; None where none does.
-
-    A protocol's own choice counts before the cascade's, which controls such as a blind second pass take over.
-    """
-    ranks = {protocol: 0, "cascade": 1}
-    for item in sorted(measured, key=lambda item: (ranks.get(item.result["protocol"], 2), len(item.label))):
-        if item.direction is None:
-            continue
-        if item.result.get("chosen") is True:
-            return item.direction
-        for note in item.result.get("notes") or ():
-            match = _CHOSEN_NOTE.search(str(note))
-            if match is not None:
-                return match[1]
-    return None
 
 
 def _everyone(found: Iterable[str]) -> list[str]:
@@ -163,6 +150,7 @@ def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, tit
     label = f":{variant.label}" if variant.label else ""
     rates, counted = _rates(parts)
     is_directed = parts[0].direction is not None
+    choices = {cell.chosen for cell in cells if cell.chosen is not None}
     row = Row(
         id=f"{arm}:{variant.name}:{who}{label}",
         arm=arm,
@@ -195,6 +183,7 @@ def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, tit
         latency_s=_mean(_numbers(part.result.get("latency_s") for part in parts)),
         label=variant.label,
         has_doubled_cap=variant.has_doubled_cap,
+        is_unchosen=who in DIRECTIONS and bool(choices) and who not in choices,
         notes=tuple(dict.fromkeys(str(note) for part in parts for note in part.result.get("notes") or ())),
     )
     return BuiltRow(row, answers)

@@ -22,7 +22,7 @@ from agon.report.exchange import CELLS
 from agon.report.formats import DASH, duration, number, p_value, rounded, share, short, signed, tokens, whole
 from agon.report.matrix.settings import ByValue, by_value
 from agon.report.matrix.shelves import choose_shelves
-from agon.report.matrix.tree import Tree, group_title, protocol_of, way_of
+from agon.report.matrix.tree import Tree, group_title, protocol_of, title_of, way_of
 from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
 from agon.report.pace import PARTS, pace_rows, untimed_steps
@@ -176,6 +176,7 @@ def _environment() -> Environment:
         "p_value": p_value,
         "group_title": group_title,
         "protocol_of": protocol_of,
+        "title_of": title_of,
         "way_of": way_of,
     }
     environment.filters.update(filters)

@@ -158,6 +158,30 @@ def test_every_test_shows_both_p_values_and_what_it_could_have_seen(capsys):
     )
 
 
+def test_a_cascade_that_is_not_in_the_chosen_direction_says_so_wherever_it_is_named(capsys):
+    tree = comparison(arms=("grpo",))
+    kept = replace(tree.rows[0], is_unchosen=True)
+    point = replace(tree.frontier[0], dominated_by="grpo-doubled-cap:single:a")
+    test = replace(tree.tests[0], first=tree.rows[-1].id, second=kept.id, family="against it")
+    arm = replace(tree.arms[0], headline=kept.id)
+    lines = printed(
+        capsys,
+        replace(tree, arms=(arm,), rows=(kept, *tree.rows[-2:]), frontier=(point, *tree.frontier[-2:]), tests=(test,)),
+    )
+    # in the table of results, and in that of the challenges
+    assert sum(line.startswith("grpo: cascade a-b, not chosen") for line in lines) == 2
+    text = " ".join(" ".join(lines).split())
+    assert "in the direction chosen on development problems, or as the row says;" in text
+    assert "against grpo (cascade, a-b, not chosen): arm minus rival" in text
+    assert "as accurate on no more tokens as grpo (a-b, not chosen)" in text
+
+
+def test_where_no_direction_was_chosen_the_row_names_the_mean(capsys):
+    tree = comparison(arms=("grpo",))
+    lines = printed(capsys, replace(tree, rows=(*tree.rows[:3], *tree.rows[-2:]), arms=(), tests=(), frontier=()))
+    assert any(line.startswith("grpo: cascade mean ") for line in lines)
+
+
 def test_a_doubled_cap_is_named_in_plain_words(capsys):
     tree = comparison(arms=("grpo",))
     plain, doubled = tree.rows[-2], replace(tree.rows[-2], id="grpo:single-doubled-cap:a", has_doubled_cap=True)

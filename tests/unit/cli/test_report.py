@@ -51,6 +51,20 @@ def test_several_runs_are_compared_in_the_report(runs, tmp_path, capsys):
     assert "−0.600" in page(tmp_path)
 
 
+def test_a_direction_that_was_not_chosen_is_marked_on_the_page_and_told_what_to_run(runs, tmp_path):
+    result = read_json(runs[1] / "evaluations" / "single-a.json")
+    (runs[1] / "evaluations" / "single-a.json").unlink()
+    pair = {"protocol": "cascade", "direction": "a-b", "players": {"drafters": ["A"], "challenger": "B"}}
+    write_evaluation(runs[1], "cascade-a-b", {**result, **pair, "chosen": False})
+    assert main(["report", *map(str, runs), "--out", str(tmp_path / "r.html")]) == 0
+    told = page(tmp_path)
+    # its line, its interval, the title of the differences to it
+    assert told.count("A drafts, B challenges, not the chosen direction") >= 3
+    # the head of the differences to it, and the line through the intervals
+    assert told.count("cooperative (not the chosen direction)<") == 2
+    assert f"run `agon eval {runs[1]} --evaluations cascade-b-a`" in told
+
+
 def test_a_rival_can_be_chosen(runs, tmp_path):
     assert main(["report", *map(str, runs), "--out", str(tmp_path / "r.html"), "--against", "grpo"]) == 0
     assert "+0.600" in page(tmp_path)

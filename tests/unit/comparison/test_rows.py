@@ -61,6 +61,19 @@ def test_a_direction_that_nobody_chose_is_not_called_chosen(fake, tmp_path):
     fake.evaluate(run, "x", "10", protocol="cascade", direction="a-b", notes=["direction a-b as asked for"])
     rows, _ = rows_of(run)
     assert list(rows) == ["agon:cascade:a-b"]
+    assert not rows["agon:cascade:a-b"].is_unchosen
+
+
+def test_a_direction_is_unchosen_where_every_known_choice_is_the_other(fake, tmp_path):
+    runs = [fake.run(tmp_path / f"s{seed}", seed=seed) for seed in (0, 1, 2)]
+    how = {"protocol": "cascade", "direction": "a-b"}
+    fake.evaluate(runs[0], "c", "10", chosen=False, **how)
+    fake.evaluate(runs[1], "c", "10", **how)
+    fake.evaluate(runs[2], "c", "10", chosen=True, **how)
+    # of seed 1 no choice is known
+    assert rows_of(*runs[:2])[0]["agon:cascade:a-b"].is_unchosen
+    assert not rows_of(*runs)[0]["agon:cascade:a-b"].is_unchosen
+    assert not rows_of(*runs)[0]["agon:cascade:chosen"].is_unchosen
 
 
 def test_a_control_takes_over_the_cascades_choice_and_a_protocol_of_its_own_does_not(fake, tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agon.report.formats import p_value
-from agon.report.matrix.tree import Node, Tree, name_of, protocol_of, way_of
+from agon.report.matrix.tree import Node, Tree, name_of, protocol_of, title_of, way_of
 
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MAX_TICKS = 7
@@ -83,7 +83,7 @@ def accuracy_forest(tree: Tree) -> Forest | None:
     if not rows:
         return None
     ends = [end for row in rows for end in (row.low, row.high, *row.dots)]
-    markers = tuple(Marker(tree.rows[rival]["title"], tree.rows[rival]["accuracy"]) for rival in tree.rivals)
+    markers = tuple(Marker(title_of(tree.rows[rival]), tree.rows[rival]["accuracy"]) for rival in tree.rivals)
     return Forest("Accuracy", "pass@1, share of problems", tuple(rows), scale_of(ends), markers)
 
 
@@ -94,9 +94,12 @@ def difference_forests(tree: Tree) -> list[Forest]:
 
 def _accuracy_row(row: Node) -> ForestRow:
     dots = tuple(result["accuracy"] for result in row["per_seed"]) if len(row["per_seed"]) > 1 else ()
-    detail = ", ".join(part for part in (protocol_of(row), way_of(row)) if part)
     low, high = row["interval"]["low"], row["interval"]["high"]
-    return ForestRow(row["title"], detail, row["accuracy"], low, high, dots)
+    return ForestRow(row["title"], _detail(row), row["accuracy"], low, high, dots)
+
+
+def _detail(row: Node) -> str:
+    return ", ".join(part for part in (protocol_of(row), way_of(row)) if part)
 
 
 def _difference_forest(tree: Tree, rival: str) -> Forest:
@@ -104,7 +107,7 @@ def _difference_forest(tree: Tree, rival: str) -> Forest:
     rows = tuple(
         ForestRow(
             label=tree.rows[test["first"]]["title"],
-            detail=protocol_of(tree.rows[test["first"]]),
+            detail=_detail(tree.rows[test["first"]]),
             value=test["difference"],
             low=test["interval"]["low"],
             high=test["interval"]["high"],

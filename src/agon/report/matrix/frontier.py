@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from agon.report.matrix.tree import Tree, group_title, in_group_order, name_of, protocol_of
+from agon.report.matrix.tree import Tree, group_title, in_group_order, name_of, protocol_of, title_of
 
 
 def frontier_json(tree: Tree) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def frontier_json(tree: Tree) -> dict[str, Any]:
         points.append(
             {
                 "name": name_of(row),
-                "short": row["title"] if tree.is_headline(row) else f"{row['title']}: {protocol_of(row)}",
+                "short": title_of(row) if tree.is_headline(row) else f"{title_of(row)}: {protocol_of(row)}",
                 "group": groups.index(group),
                 "accuracy": point["accuracy"],
                 "low": row["interval"]["low"],

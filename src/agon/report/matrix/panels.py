@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agon.report.matrix.forest import Forest, ForestRow, Marker, Scale, scale_of
-from agon.report.matrix.tree import Node, Tree, protocol_of, way_of
+from agon.report.matrix.tree import Node, Tree, protocol_of, title_of, way_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +49,23 @@ def panel_2x2(tree: Tree) -> Panel2x2 | None:
 
 def init_lines(tree: Tree) -> list[InitLine]:
     """Return the initialisations, in the tree's order."""
-    return [
-        InitLine(
-            title=node["title"],
-            settings=node["settings"],
-            row=None if node["row"] is None else tree.rows[node["row"]],
-            distance_first=node["distance_first"],
-            distance_last=node["distance_last"],
-        )
-        for node in tree.init_panel
-    ]
+    return [_init_line(node, None if node["row"] is None else tree.rows[node["row"]]) for node in tree.init_panel]
 
 
 def init_scale(lines: Sequence[InitLine]) -> Scale | None:
     """Return the scale that holds the intervals of all initialisations."""
     rows = [line.row for line in lines if line.row is not None]
     return scale_of([row["interval"][end] for row in rows for end in ("low", "high")]) if rows else None
+
+
+def _init_line(node: Node, row: Node | None) -> InitLine:
+    return InitLine(
+        title=node["title"] if row is None else title_of({**row, "title": node["title"]}),
+        settings=node["settings"],
+        row=row,
+        distance_first=node["distance_first"],
+        distance_last=node["distance_last"],
+    )
 
 
 def _cell(tree: Tree, cell: Node) -> PanelCell:

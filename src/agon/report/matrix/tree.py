@@ -11,6 +11,8 @@ from typing import Any
 
 Node = Mapping[str, Any]
 
+_UNCHOSEN = "not the chosen direction"
+
 FORMAT_VERSION = 1
 GROUPS: Mapping[str, str] = {
     "base": "untrained base",
@@ -130,7 +132,8 @@ def protocol_of(row: Node) -> str:
 def way_of(row: Node) -> str:
     """Say who played: a direction, an adapter, a mean over both, or nothing where there is no choice."""
     if row["who"] in ("a-b", "b-a"):
-        return "A drafts, B challenges" if row["who"] == "a-b" else "B drafts, A challenges"
+        way = "A drafts, B challenges" if row["who"] == "a-b" else "B drafts, A challenges"
+        return f"{way}, {_UNCHOSEN}" if row.get("is_unchosen") else way
     return {
         "a": "A",
         "b": "B",
@@ -138,6 +141,11 @@ def way_of(row: Node) -> str:
         "chosen": "chosen direction",
         "mean": "both directions" if row["direction"] == "mean" else "A and B",
     }.get(row["who"], str(row["who"]))
+
+
+def title_of(row: Node) -> str:
+    """Name a row's arm, where nothing else stands beside it: with a mark if its direction is not the one that was chosen."""
+    return f"{row['title']} ({_UNCHOSEN})" if row.get("is_unchosen") else str(row["title"])
 
 
 def name_of(row: Node) -> str:

@@ -56,6 +56,14 @@ def test_headlines_and_the_base_are_drawn_best_first_with_the_rivals_line(tree):
     assert [(marker.label, marker.value) for marker in forest.markers] == [("GRPO", 0.6)]
 
 
+def test_a_direction_that_was_not_chosen_is_marked_in_differences_too(tree):
+    row = next(row for row in tree["rows"] if row["arm"] == "agon")
+    row |= {"who": "a-b", "direction": "a-b", "is_unchosen": True}
+    (forest,) = difference_forests(Tree.of(tree))
+    marked = "cascade, A drafts, B challenges, not the chosen direction"
+    assert {row.label: row.detail for row in forest.rows} == {"Agon": marked, "untrained base": "single"}
+
+
 def test_single_trainings_are_dots_where_there_are_several(tree):
     row = next(row for row in tree["rows"] if row["arm"] == "agon")
     row["per_seed"] = [{**row["per_seed"][0], "accuracy": accuracy} for accuracy in (0.66, 0.74)]

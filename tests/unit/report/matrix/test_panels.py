@@ -52,6 +52,10 @@ def test_initialisations_hold_their_row_and_distances(tree):
     node |= {"row": "agon:cascade:chosen", "distance_first": 2.0, "distance_last": 1.3}
     lines = init_lines(Tree.of({**tree, "init_panel": [node, {**node, "row": None}]}))
     assert [line.row and line.row["accuracy"] for line in lines] == [0.7, None]
+    assert [line.title for line in lines] == ["Agon, zero", "Agon, zero"]
     assert (lines[0].distance_first, lines[0].distance_last) == (2.0, 1.3)
     # The row's interval is .66 to .74.
     assert (init_scale(lines).low, init_scale(lines).high) == (0.66, 0.74)
+    tree["rows"][1]["is_unchosen"] = True
+    (line,) = init_lines(Tree.of({**tree, "init_panel": [node]}))
+    assert line.title == "Agon, zero (not the chosen direction)"

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from agon.report.matrix.tree import Tree, group_title, in_group_order, name_of, protocol_of, way_of
+from agon.report.matrix.tree import Tree, group_title, in_group_order, name_of, protocol_of, title_of, way_of
 
 
 @pytest.fixture
@@ -93,4 +93,8 @@ def test_a_row_is_named_with_its_protocol_and_who_played(content):
     assert protocol_of({**row, "label": "cascade-a-b-again"}) == "cascade-a-b-again"
     assert protocol_of({**row, "drafts": 2, "has_doubled_cap": True}) == "cascade, 2 drafts, doubled cap"
     assert way_of({**row, "who": "mean", "direction": None}) == "A and B"
+    assert title_of(row) == "Agon"
+    unchosen = {**row, "who": "a-b", "is_unchosen": True}
+    assert name_of(unchosen) == "Agon: cascade, A drafts, B challenges, not the chosen direction"
+    assert title_of(unchosen) == "Agon (not the chosen direction)"
     assert way_of({**row, "who": "base", "direction": None}) == ""
