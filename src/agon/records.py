@@ -43,6 +43,7 @@ PROTOCOLS = (
     "self-cascade",
     "moa",
     "majority",
+    "likeliest",
     "blind-second",
     "placebo",
     "empty-draft",
@@ -167,8 +168,9 @@ class Summary:
 class Lineup:
     """Who plays a match: one draft by each of `drafters`, then, if `has_challenge`, one challenge that reads them all.
 
-    Adapters by name; None is the bare base. `vote` makes the most frequent answer among the drafts final, `second_counts` the
-    second draft (the blind second pass). Without either the challenge is final, or else the first draft.
+    Adapters by name; None is the bare base. `vote` makes the most frequent answer among the drafts final, `likeliest` the draft of the
+    highest mean logprob a token (nats), of those that have an answer, `second_counts` the second draft (the blind second pass). Without any of
+    these the challenge is final, or else the first draft.
 
     `reads` is what the challenger sees: its `own` match's drafts; the drafts of the problem's first match (`shared`); those of
     another problem (`placebo`); the stand-in of an `empty` draft; or the plain draft prompt (`hidden`). `shows_answer` leaves the
@@ -182,6 +184,7 @@ class Lineup:
     has_challenge: bool = False
     challenger: str | None = None
     vote: bool = False
+    likeliest: bool = False
     second_counts: bool = False
     reads: Reading = "own"
     shows_answer: bool = False

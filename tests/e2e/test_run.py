@@ -109,6 +109,8 @@ def test_eval_prints_one_json_document_with_the_agreed_names(agon, trained, caps
         (["--protocol", "self-cascade"], "self-cascade", 2),
         (["--protocol", "moa", "--drafts", "2", "--adapter", "base"], "moa", 3),
         (["--protocol", "majority", "--drafts", "3"], "majority", 3),
+        (["--protocol", "likeliest"], "likeliest", 2),
+        (["--protocol", "likeliest", "--drafts", "3", "--adapter", "b"], "likeliest", 3),
         (["--protocol", "blind-second", "--direction", "a-b"], "blind-second", 2),
         (["--protocol", "moa", "--drafts", "2", "--layers", "2"], "moa", 3),
         (["--protocol", "placebo", "--direction", "a-b"], "placebo", 2),

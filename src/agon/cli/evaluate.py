@@ -75,7 +75,10 @@ def _add_players(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--adapter", choices=("a", "b", "base"), default=None, help="the one player (default: a)")
     parser.add_argument(
-        "--drafts", type=int, metavar="K", help="drafts of moa (1), majority (2) and selective (1, by agreement 2)"
+        "--drafts",
+        type=int,
+        metavar="K",
+        help="drafts of moa (1), majority and likeliest (2), and selective (1, by agreement 2)",
     )
     parser.add_argument(
         "--layers", type=int, metavar="L", help="layers of drafts of moa (1); each reads the one before"

@@ -1,4 +1,4 @@
-"""What an answer costs: accuracy against tokens, who is beaten by whom, with majority@k and a doubled cap as the honest rivals.
+"""What an answer costs: accuracy against tokens, who is beaten by whom, with majority@k, the likeliest and a doubled cap as the honest rivals.
 
 The tokens of every stage stand in the rows (`records.Tokens`); this ranks the rows by them.
 """
@@ -22,13 +22,13 @@ def frontier(rows: Sequence[Row]) -> tuple[FrontierPoint, ...]:
 
 
 def is_rival(row: Row) -> bool:
-    """Tell whether a row buys accuracy with tokens alone: a vote among three answers or more, or one pass with a doubled cap.
+    """Tell whether a row buys accuracy with tokens alone: a vote among three answers or more, the likeliest, or one pass with a doubled cap.
 
     Two votes that differ are a tie, which the first wins: a majority of two is the single answer at twice the tokens, and no rival.
     """
-    is_vote = row.protocol == "majority" and row.drafts > 2
+    is_choice = row.protocol == "likeliest" or (row.protocol == "majority" and row.drafts > 2)
     # An arm may have been trained with a doubled cap, or only been measured with one.
-    return is_vote or (row.protocol == "single" and (row.has_doubled_cap or "doubled-cap" in row.arm))
+    return is_choice or (row.protocol == "single" and (row.has_doubled_cap or "doubled-cap" in row.arm))
 
 
 def _point(row: Row, shown: Sequence[Row]) -> FrontierPoint:

@@ -34,8 +34,9 @@ def variant_of(item: Measured) -> Variant:
     details = [f"l{layers}" if layers > 1 else "", str(doubt) if doubt is not None else ""]
     label = "-".join(detail for detail in details if detail)
     drafters = item.result["players"].get("drafters") or ()
-    # The second draft of a blind second pass is no other draft to choose from: it is the answer.
-    drafts = 1 if item.result["protocol"] == "blind-second" else max(1, len(drafters))
+    # The second draft of a blind second pass is no other draft to choose from: it is the answer. Of a pair's likeliest each has one.
+    is_one_each = item.result["protocol"] == "blind-second" or len(set(drafters)) > 1
+    drafts = 1 if is_one_each else max(1, len(drafters))
     return Variant(str(item.result["protocol"]), drafts, has_doubled_cap(item.result), label)
 
 

@@ -26,7 +26,7 @@ def default_label(
         _task_name(opened.task),
         split,
         protocol,
-        direction or (lineup.drafters[0] or "base").lower(),
+        direction or "-".join((name or "base").lower() for name in dict.fromkeys(lineup.drafters)),
         f"k{num_drafts}" if num_drafts > 1 and not lineup.second_counts else "",
         f"l{lineup.layers}" if lineup.layers > 1 else "",
         f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",

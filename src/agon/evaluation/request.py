@@ -174,13 +174,20 @@ def _lineup(wish: Wish, plan: _Plan, direction: Direction | None) -> Lineup:
     return lineup_for(
         plan.protocol,
         direction=direction,
-        adapter=None if plan.is_base else (wish.adapter or "a").upper(),
+        adapter=_player(wish, plan),
         num_drafts=wish.num_drafts,
         is_base=plan.is_base,
         layers=1 if wish.layers is None else wish.layers,
         doubt=wish.doubt,
         threshold=wish.threshold if isinstance(wish.threshold, int | float) else math.inf,
     )
+
+
+def _player(wish: Wish, plan: _Plan) -> str | None:
+    """Who plays where there is no direction; None for the base, and where both adapters of a pair do."""
+    if plan.is_base or (plan.protocol == "likeliest" and plan.has_pair and wish.adapter is None):
+        return None
+    return (wish.adapter or "a").upper()
 
 
 def _choose(opened: Opened, wish: Wish, plan: _Plan) -> _Chosen:
@@ -233,10 +240,10 @@ def _check_wish(wish: Wish, plan: _Plan, settings: Settings) -> None:
         raise ConfigError(
             f"--threshold {wish.threshold} was asked for, but {plan.protocol} has none: only selective has one"
         )
-    if plan.protocol == "selective" and settings.evaluation.temperature == 0.0:
+    if plan.protocol in ("selective", "likeliest") and settings.evaluation.temperature == 0.0:
         raise ConfigError(
             "evaluation.temperature is 0, where every draft is as likely as any other and agrees with itself: "
-            "selective needs a temperature above 0"
+            f"{plan.protocol} needs a temperature above 0"
         )
     # Whatever else the protocol cannot be asked for.
     _lineup(wish, plan, "a-b" if plan.is_directed else None)

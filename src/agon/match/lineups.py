@@ -10,7 +10,7 @@ from agon.methods.base import BaseMethod
 from agon.records import PROTOCOLS, Direction, Doubt, Lineup, Reading
 
 # How many drafts a match has at least, where a user may ask for more.
-_SEVERAL_DRAFTS: Mapping[str, int] = {"moa": 1, "majority": 2, "selective": 1}
+_SEVERAL_DRAFTS: Mapping[str, int] = {"moa": 1, "majority": 2, "likeliest": 2, "selective": 1}
 _READS: Mapping[str, Reading] = {"placebo": "placebo", "empty-draft": "empty"}
 _CASCADES = ("cascade", "answer-visible", "selective", *_READS)
 
@@ -31,7 +31,7 @@ def lineup_for(
     `direction` orders the two adapters of a cascade, of its variants (placebo, empty-draft, answer-visible, selective), and of a blind second
     pass; without one `adapter` plays both stages. `adapter` also plays every stage of the protocols with one player; `is_base` puts the
     bare base in every place. `num_drafts` (default: as few as there can be) and `layers` are those of a mixture of agents;
-    majority and selective take several drafts, too. A selective cascade challenges the drafts whose `doubt` (default: likelihood) is
+    majority, likeliest and selective take several drafts, too. Likeliest has one draft of each adapter where `adapter` is None. A selective cascade challenges the drafts whose `doubt` (default: likelihood) is
     below `threshold`: all of them, by default.
 
     Raises:
@@ -53,6 +53,13 @@ def lineup_for(
         return Lineup(drafters=(player,) * drafts, has_challenge=True, challenger=player, layers=layers)
     if protocol == "majority":
         return Lineup(drafters=(player,) * drafts, vote=True)
+    if protocol == "likeliest":
+        is_pair = player is None and not is_base
+        if is_pair and drafts > 2:
+            raise ConfigError(
+                f"--drafts is {drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one with --adapter"
+            )
+        return Lineup(drafters=("A", "B") if is_pair else (player,) * drafts, likeliest=True)
     if protocol == "blind-second":
         return Lineup(drafters=(first, second), second_counts=True)
     assert protocol in _CASCADES, "every known protocol has a line-up"

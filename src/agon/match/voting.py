@@ -14,9 +14,11 @@ Vote = str | Fraction
 
 
 def chosen_draft(drafts: Sequence[Completion], lineup: Lineup, style: AnswerStyle) -> int:
-    """Return the number of the draft that counts: the second of a blind pair, the majority's first, or the first."""
+    """Return the number of the draft that counts: the second of a blind pair, the likeliest, the majority's first, or the first."""
     if lineup.second_counts:
         return 1
+    if lineup.likeliest:
+        return likeliest(drafts, style)
     return majority(votes(drafts, style)) if lineup.vote or lineup.doubt is not None else 0
 
 
@@ -39,7 +41,17 @@ def confidence(drafts: Sequence[Completion], doubt: Doubt, style: AnswerStyle) -
     chosen = majority(cast)
     if doubt == "agreement":
         return cast.count(cast[chosen]) / len(cast) if cast[chosen] is not None else 0.0
-    return math.fsum(drafts[chosen].logprobs) / drafts[chosen].num_tokens if cast[chosen] is not None else -math.inf
+    return _likelihood(drafts[chosen], cast[chosen])
+
+
+def likeliest(drafts: Sequence[Completion], style: AnswerStyle) -> int:
+    """Return the number of the draft with the highest mean logprob a token, of those that have an answer; of equals the one given first.
+
+    Sample-and-rank (arXiv:2001.09977), by a likelihood that does not favour short answers. It is that of the distribution each draft was
+    sampled from, so that drafts sampled alike can be compared.
+    """
+    likelihoods = [_likelihood(*one) for one in zip(drafts, votes(drafts, style), strict=True)]
+    return likelihoods.index(max(likelihoods))
 
 
 def votes(drafts: Sequence[Completion], style: AnswerStyle) -> list[Vote | None]:
@@ -52,6 +64,11 @@ def majority(cast: Sequence[Vote | None]) -> int:
     given = [vote for vote in cast if vote is not None]
     # max keeps the first of equals.
     return cast.index(max(dict.fromkeys(given), key=given.count)) if given else 0
+
+
+def _likelihood(draft: Completion, vote: Vote | None) -> float:
+    """Mean logprob a token, in nats; minus infinity for a draft that has no answer."""
+    return math.fsum(draft.logprobs) / draft.num_tokens if vote is not None else -math.inf
 
 
 def _vote(text: str, style: AnswerStyle) -> Vote | None:

@@ -48,6 +48,13 @@ def test_a_vote_is_a_rival_from_three_answers_on(fake, tmp_path):
     assert [name for name in points if points[name].is_rival] == ["grpo:majority-k3:a", "grpo:majority-k4:a"]
 
 
+def test_the_likeliest_is_a_rival_from_two_drafts_on(fake, tmp_path):
+    run = fake.run(tmp_path / "agon")
+    for label, drafters in (("own", ["A", "A"]), ("both", ["A", "B"])):
+        fake.evaluate(run, label, "1100", protocol="likeliest", players={"drafters": drafters, "challenger": None})
+    assert all(point.is_rival for point in points_of(run).values())
+
+
 def test_one_pass_with_a_doubled_cap_is_a_rival_and_a_point_of_its_own(fake, tmp_path):
     run = fake.run(tmp_path / "grpo", "grpo")
     fake.evaluate(run, "plain", "1000", method="grpo", tokens=tokens(20))

@@ -180,10 +180,15 @@ def test_drafts_layers_and_doubt_name_a_row(fake, tmp_path):
     fake.evaluate(run, "sel", "11", protocol="selective", direction="a-b", lineup={"layers": 1, "doubt": "agreement"})
     blind = {"drafters": ["A", "B"], "challenger": None}
     fake.evaluate(run, "blind", "11", protocol="blind-second", direction="a-b", players=blind)
+    # one draft of each adapter is another thing than two of one
+    fake.evaluate(run, "likeliest", "11", protocol="likeliest", players=blind)
+    fake.evaluate(run, "own", "10", protocol="likeliest", players=two)
     rows, _ = rows_of(run)
     assert list(rows) == [
         "agon:moa-k2:a:l2",
         "agon:majority-k2:a",
+        "agon:likeliest:a+b",
+        "agon:likeliest-k2:a",
         "agon:blind-second:a-b",
         "agon:selective:a-b:agreement",
     ]

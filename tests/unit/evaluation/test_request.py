@@ -131,6 +131,28 @@ def test_a_control_takes_the_direction_of_the_cascade(opened_of):
     assert sum(bytes(request.prompt_ids).endswith(b"(no summary)") for request in engine.requests) == len(TEST)
 
 
+def test_the_likeliest_of_a_pair_has_a_draft_of_each_and_no_direction(opened_of):
+    opened, engine = opened_of("agon")
+    result = measure(opened, Wish(protocol="likeliest")).result
+    assert [request.adapter for request in engine.requests] == ["A", "B"] * len(TEST)
+    assert (result["direction"], result["label"]) == (None, "t-test-likeliest-a-b-k2")
+    assert result["players"] == {"drafters": ["A", "B"], "challenger": None}
+    result = measure(opened, Wish(protocol="likeliest", adapter="b", num_drafts=3)).result
+    assert (result["label"], result["players"]["drafters"]) == ("t-test-likeliest-b-k3", ["B"] * 3)
+    with pytest.raises(
+        ConfigError, match="--direction b-a does not go with --protocol likeliest: choose with --adapter"
+    ):
+        measure(opened, Wish(protocol="likeliest", direction="b-a"))
+
+
+@pytest.mark.parametrize(("method", "player"), [("grpo", "A"), (None, None)])
+def test_the_likeliest_of_one_player_needs_no_development_problems(opened_of, method, player):
+    opened, engine = opened_of(method, replace(TASK, dev=()))
+    result = measure(opened, Wish(protocol="likeliest")).result
+    assert (result["direction"], {request.adapter for request in engine.requests}) == (None, {player})
+    assert len(engine.requests) == 2 * len(TEST)
+
+
 def test_agreement_takes_two_drafts_and_layers_take_as_many_as_they_are_told(opened_of):
     opened, _ = opened_of("grpo")
     agreement = measure(opened, Wish(protocol="selective", doubt="agreement", threshold=1.0)).result
@@ -216,8 +238,11 @@ def test_what_is_chosen_on_development_problems_needs_some(opened_of, wish, mess
 
 def test_at_temperature_0_there_is_no_doubt(opened_of):
     opened, _ = opened_of("agon", temperature=0.0)
-    with pytest.raises(ConfigError, match=r"evaluation\.temperature is 0"):
-        check_ahead(Wish(protocol="selective"), opened.settings, TASK, is_trained=True)
+    for protocol in ("selective", "likeliest"):
+        with pytest.raises(
+            ConfigError, match=rf"evaluation\.temperature is 0, .* {protocol} needs a temperature above 0"
+        ):
+            check_ahead(Wish(protocol=protocol), opened.settings, TASK, is_trained=True)
 
 
 def test_layers_need_room_for_what_they_read_and_write(opened_of):

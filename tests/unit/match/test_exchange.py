@@ -46,7 +46,7 @@ def _drive(session, exchange, *, newest_first=False):
 
 @pytest.mark.parametrize("newest_first", [False, True])
 @pytest.mark.parametrize(
-    "protocol", ["cascade", "single", "moa", "majority", "empty-draft", "answer-visible", "selective"]
+    "protocol", ["cascade", "single", "moa", "majority", "likeliest", "empty-draft", "answer-visible", "selective"]
 )
 def test_turns_taken_one_by_one_in_any_order_make_the_matches_that_play_makes(make_session, protocol, newest_first):
     lineup = lineup_for(protocol)

@@ -7,7 +7,7 @@ import pytest
 
 from agon.errors import ConfigError
 from agon.match.lineups import lineup_for
-from agon.records import PROTOCOLS
+from agon.records import PROTOCOLS, Lineup
 
 
 def test_a_cascade_orders_the_adapters_by_direction():
@@ -32,6 +32,7 @@ def test_every_known_protocol_has_a_lineup_for_the_base(protocol):
         ("self-cascade", 1, 2),
         ("moa", 4, 5),
         ("majority", 4, 4),
+        ("likeliest", 2, 2),
         ("blind-second", 1, 2),
         ("placebo", 1, 2),
         ("empty-draft", 1, 2),
@@ -71,6 +72,16 @@ def test_without_a_direction_one_player_plays_both_stages(protocol):
     assert (lineup.drafters, lineup.challenger) == (("B",), "B")
 
 
+def test_the_likeliest_is_of_one_player_or_of_a_pair():
+    assert lineup_for("likeliest", direction=None, adapter="B", num_drafts=3) == Lineup(("B", "B", "B"), likeliest=True)
+    assert lineup_for("likeliest", adapter=None) == Lineup(("A", "B"), likeliest=True)
+    assert lineup_for("likeliest", adapter=None, is_base=True, num_drafts=4) == Lineup((None,) * 4, likeliest=True)
+    with pytest.raises(
+        ConfigError, match=r"--drafts is 3, .* one draft of each adapter: leave it out, or .* --adapter"
+    ):
+        lineup_for("likeliest", adapter=None, num_drafts=3)
+
+
 def test_a_selective_cascade_challenges_everything_unless_told_otherwise():
     assert lineup_for("selective").threshold == math.inf
     assert lineup_for("selective", doubt="agreement", threshold=0.75).threshold == 0.75
@@ -78,7 +89,8 @@ def test_a_selective_cascade_challenges_everything_unless_told_otherwise():
 
 
 @pytest.mark.parametrize(
-    ("protocol", "drafts"), [("majority", 1), ("moa", 0), ("single", 2), ("single", 0), ("cascade", 3), ("placebo", 2)]
+    ("protocol", "drafts"),
+    [("majority", 1), ("likeliest", 1), ("moa", 0), ("single", 2), ("single", 0), ("cascade", 3), ("placebo", 2)],
 )
 def test_a_number_of_drafts_that_makes_no_sense_is_refused(protocol, drafts):
     with pytest.raises(ConfigError, match=f"--drafts is {drafts}"):

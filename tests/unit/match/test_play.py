@@ -113,6 +113,21 @@ def test_majority_counts_numbers_by_value(make_session):
     assert match.chosen == 1
 
 
+def test_the_likeliest_draft_of_a_pair_stands_whoever_wrote_it(make_session):
+    surer = {"A": -0.7, "B": -0.2}
+    session, engine = make_session(
+        lambda prompt, request: _tagged("s", "2" if request.adapter == "B" else "3"),
+        logprob=lambda request: surer[request.adapter],
+    )
+    ((match,),) = _run(session, [ONE], lineup_for("likeliest", adapter=None))
+    assert (match.chosen, match.final.adapter, match.final.is_correct) == (1, "B", True)
+    surer["A"] = -0.1
+    ((match,),) = _run(session, [ONE], lineup_for("likeliest", adapter=None))
+    assert (match.chosen, match.final.adapter, match.final.is_correct) == (0, "A", False)
+    # neither reads anything
+    assert {request.prompt_ids for request in engine.requests} == {engine.requests[0].prompt_ids}
+
+
 def test_a_blind_second_pass_reads_nothing_and_counts_the_second(make_session):
     session, engine = make_session(lambda prompt, request: _tagged("s", "2" if request.adapter == "B" else "3"))
     ((match,),) = _run(session, [ONE], lineup_for("blind-second"))

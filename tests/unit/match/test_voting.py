@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agon.match.voting import chosen_draft, confidence, majority, votes
+from agon.match.voting import chosen_draft, confidence, likeliest, majority, votes
 from agon.records import Completion, Lineup
 
 THREE = ("A", "A", "A")
@@ -37,6 +37,22 @@ def test_the_majority_stands_only_where_a_line_up_says_so():
     assert chosen_draft(drafts, Lineup(THREE, vote=True), "tags") == 1
     assert chosen_draft(drafts, Lineup(THREE, has_challenge=True, doubt="agreement"), "tags") == 1
     assert chosen_draft(drafts, Lineup(("A", "B"), second_counts=True), "tags") == 1
+
+
+def test_the_likeliest_draft_is_that_of_the_highest_mean_logprob_whatever_its_length():
+    # Sums -0.9, -0.8, -0.2; means -0.3, -0.8, -0.1.
+    drafts = [_draft("1", (-0.3, -0.3, -0.3)), _draft("2", (-0.8,)), _draft("3", (-0.1, -0.1))]
+    assert likeliest(drafts, "tags") == 2
+    assert likeliest(drafts[:2], "tags") == 0
+    assert chosen_draft(drafts, Lineup(THREE, likeliest=True), "tags") == 2
+
+
+def test_a_draft_without_an_answer_is_never_the_likeliest_of_those_with_one():
+    cut, none, unlikely = _draft("1", (-0.1,), stop="length"), _draft(None, (-0.1,)), _draft("2", (-7.0,))
+    assert likeliest([cut, none, unlikely], "tags") == 2
+    assert likeliest([cut, none], "tags") == 0
+    # Of equals the first.
+    assert likeliest([_draft("1", (-1.0,)), _draft("2", (-1.0,))], "tags") == 0
 
 
 def test_a_likelihood_is_the_mean_logprob_a_token_of_the_draft_that_would_stand():
