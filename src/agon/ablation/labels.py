@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from agon.errors import ConfigError
 from agon.evaluation.request import Wish
@@ -22,27 +21,14 @@ MICROSCOPE = "microscope"
 """Stands among the evaluations of a pair for a look at the pair itself (`agon eval RUN --microscope`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """One evaluation, as its label says it."""
-
-    wish: Wish
-
-    @property
-    def label(self) -> str:
-        """What its result is filed under."""
-        assert self.wish.label is not None, "a measure is made from a label"
-        return self.wish.label
-
-
-def measure_named(label: str) -> Measure:
-    """Return what a label stands for: PROTOCOL, then who plays (`-a`, `-b`, `-a-b`, `-b-a`), `-kN` drafts, `-lN` layers, `-agreement`
+def wish_named(label: str) -> Wish:
+    """Return what a label asks for: PROTOCOL, then who plays (`-a`, `-b`, `-a-b`, `-b-a`), `-kN` drafts, `-lN` layers, `-agreement`
     (what a selective cascade doubts by), `-doubled-cap`, `-dev` (on the development problems).
 
     A protocol of two players without a direction takes the one that is better on the development problems.
 
     Raises:
-        ConfigError: it stands for nothing.
+        ConfigError: it asks for nothing that there is.
     """
     found = _LABEL.fullmatch(label)
     if found is None:
@@ -51,7 +37,7 @@ def measure_named(label: str) -> Measure:
             f"(single-a, cascade-a-b, majority-a-k4); protocols: {', '.join(PROTOCOLS)}"
         )
     who, drafts = found["who"], found["drafts"]
-    wish = Wish(
+    return Wish(
         protocol=found["protocol"],
         direction=who if who in ("a-b", "b-a") else "dev",
         adapter=who if who in ("a", "b") else None,
@@ -62,7 +48,6 @@ def measure_named(label: str) -> Measure:
         doubt="agreement" if found["agreement"] else None,
         doubled_cap=found["doubled"] is not None,
     )
-    return Measure(wish)
 
 
 @contextmanager

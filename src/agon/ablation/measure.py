@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agon.ablation.labels import MICROSCOPE, Measure, blamed_on, measure_named
+from agon.ablation.labels import MICROSCOPE, blamed_on, wish_named
 from agon.config import Settings
 from agon.errors import RunError
 from agon.evaluation.evaluate import better_direction, direction_note, direction_scores
@@ -52,7 +52,7 @@ def measure_run(run: Path, labels: Sequence[str], *, asked: Settings, say: Say) 
                 if label == MICROSCOPE:
                     _examine(opened, run, stamp=stamp, say=say)
                 else:
-                    _measure_one(opened, measure_named(label), folder=run, stamp=stamp, scores=scores, say=say)
+                    _measure_one(opened, label, folder=run, stamp=stamp, scores=scores, say=say)
 
 
 def measure_base(folder: Path, settings: Settings, labels: Sequence[str], *, say: Say) -> None:
@@ -74,7 +74,7 @@ def measure_base(folder: Path, settings: Settings, labels: Sequence[str], *, say
         with opened.session:
             opened = replace(opened, session=opened.session.remembering())
             for label in missing:
-                _measure_one(opened, measure_named(label), folder=folder, stamp=stamp, scores={}, say=say)
+                _measure_one(opened, label, folder=folder, stamp=stamp, scores={}, say=say)
     finally:
         lock.release()
 
@@ -108,23 +108,23 @@ def check_labels(labels: Sequence[str], settings: Settings, task: TaskData, *, i
         if label == MICROSCOPE:
             check_pair(settings, samples=_samples_under(settings))
         else:
-            wanted = measure_named(label)
+            wish = wish_named(label)
             with blamed_on(label):
-                check_ahead(wanted.wish, settings, task, is_trained=is_trained)
+                check_ahead(wish, settings, task, is_trained=is_trained)
 
 
 def _measure_one(
     opened: Opened,
-    wanted: Measure,
+    label: str,
     *,
     folder: Path,
     stamp: Mapping[str, str] | None,
     scores: Mapping[Direction, float],
     say: Say,
 ) -> None:
-    label = wanted.label
+    wish = wish_named(label)
     with blamed_on(label):
-        evaluated = measure(opened, wanted.wish, progress=_count)
+        evaluated = measure(opened, wish, progress=_count)
     result = {**_with_choice(evaluated.stored, scores, num_problems=len(opened.task.dev)), _MEASURED: stamp}
     flat = [match for of_problem in evaluated.matches for match in of_problem]
     write_evaluation(folder, label, result, flat)
@@ -159,7 +159,7 @@ def _with_choice(result: dict[str, Any], scores: Mapping[Direction, float], *, n
 def _is_direction_of_cascade(label: str) -> bool:
     if label == MICROSCOPE:
         return False
-    wish = measure_named(label).wish
+    wish = wish_named(label)
     return wish.protocol == "cascade" and wish.direction != "dev" and wish.split == "test"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from agon.ablation.labels import MICROSCOPE, Measure, measure_named
+from agon.ablation.labels import MICROSCOPE, wish_named
 from agon.ablation.matrix import (
     ArmTable,
     MatrixTable,
@@ -99,7 +99,7 @@ def plan_matrix(
     require_equal_budgets(budgets, settings={arm.table.name: settings[arm.table.name, wanted[0]] for arm in arms})
     cells, run_of = _shared_cells(arms, wanted, settings, table)
     for label in table.base:
-        _check_base(measure_named(label))
+        _check_base(label)
     matrix = Matrix(
         recipe=name,
         seeds=wanted,
@@ -210,16 +210,15 @@ def _check_labels(labels: Iterable[str], settings: Settings, *, arm: str) -> Non
             continue
         if label == MICROSCOPE:
             raise ConfigError(f"{label!r} looks at a pair, but the arm {arm} trains one adapter: leave it out")
-        wish = measure_named(label).wish
+        wish = wish_named(label)
         if not trains_pair(settings) and (wish.adapter == "b" or wish.protocol in ("cascade", "blind-second")):
             raise ConfigError(f"evaluation {label!r} needs two adapters, but the arm {arm} trains one: leave it out")
 
 
-def _check_base(measure: Measure) -> None:
-    if measure.wish.adapter is not None or measure.wish.direction != "dev":
-        raise ConfigError(
-            f"evaluation {measure.label!r} names a player, but the base has no adapters: write {measure.wish.protocol}"
-        )
+def _check_base(label: str) -> None:
+    wish = wish_named(label)
+    if wish.adapter is not None or wish.direction != "dev":
+        raise ConfigError(f"evaluation {label!r} names a player, but the base has no adapters: write {wish.protocol}")
 
 
 def _described(arm: _Arm) -> MatrixArm:

@@ -34,7 +34,7 @@ def wishes_of(options: Namespace) -> dict[str, Wish]:
     Raises:
         ConfigError: a label stands for nothing or is there twice, or an option was given too that says what a label says.
     """
-    from agon.ablation.labels import MICROSCOPE, measure_named
+    from agon.ablation.labels import MICROSCOPE, wish_named
 
     _refuse_options_of_one(options)
     wishes: dict[str, Wish] = {}
@@ -45,7 +45,7 @@ def wishes_of(options: Namespace) -> dict[str, Wish]:
             )
         if label in wishes:
             raise ConfigError(f"--evaluations names {label} twice: leave one out")
-        wish = measure_named(label).wish
+        wish = wish_named(label)
         # Filed as a command for it alone would file it: a matrix files its own under the bare label.
         wishes[label] = replace(wish, label=None, split="dev" if options.split == "dev" else wish.split)
     return wishes

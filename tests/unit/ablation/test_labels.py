@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agon.ablation.labels import blamed_on, measure_named
+from agon.ablation.labels import blamed_on, wish_named
 from agon.errors import ConfigError, DataError
 from agon.records import PROTOCOLS
 
@@ -22,37 +22,36 @@ from agon.records import PROTOCOLS
     ],
 )
 def test_a_label_says_protocol_players_and_drafts(label, protocol, direction, adapter, drafts):
-    measure = measure_named(label)
-    wish = measure.wish
+    wish = wish_named(label)
     assert (wish.protocol, wish.direction, wish.adapter, wish.num_drafts) == (protocol, direction, adapter, drafts)
-    assert measure.label == wish.label == label
+    assert wish.label == label
     assert not wish.doubled_cap
 
 
 def test_a_label_says_layers_doubt_and_a_doubled_cap():
-    assert measure_named("moa-a-k2-l3").wish.layers == 3
-    assert measure_named("selective-a-b-k2-agreement").wish.doubt == "agreement"
-    doubled = measure_named("single-a-doubled-cap").wish
+    assert wish_named("moa-a-k2-l3").layers == 3
+    assert wish_named("selective-a-b-k2-agreement").doubt == "agreement"
+    doubled = wish_named("single-a-doubled-cap")
     assert doubled.doubled_cap
     assert doubled.adapter == "a"
     assert doubled.split == "test"
 
 
 def test_a_label_says_that_the_development_problems_are_meant():
-    wish = measure_named("cascade-a-b-dev").wish
+    wish = wish_named("cascade-a-b-dev")
     assert (wish.split, wish.direction, wish.label) == ("dev", "a-b", "cascade-a-b-dev")
-    assert measure_named("single-a-doubled-cap-dev").wish.split == "dev"
+    assert wish_named("single-a-doubled-cap-dev").split == "dev"
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_is_a_label(protocol):
-    assert measure_named(protocol).wish.protocol == protocol
+    assert wish_named(protocol).protocol == protocol
 
 
 @pytest.mark.parametrize("label", ["sngle-a", "single-c", "cascade-a-b-a", "", "single-a-k", "../single-a"])
 def test_another_label_is_refused_with_an_example(label):
     with pytest.raises(ConfigError, match=r"is not known: write PROTOCOL.*cascade-a-b"):
-        measure_named(label)
+        wish_named(label)
 
 
 def test_what_a_label_cannot_have_is_blamed_on_it_and_nothing_else_is():

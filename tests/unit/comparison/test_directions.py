@@ -1,6 +1,6 @@
 import pytest
 
-from agon.ablation.labels import measure_named
+from agon.ablation.labels import wish_named
 from agon.comparison.collect import collect
 from agon.comparison.compare import compare
 from agon.comparison.directions import chosen_direction, unmeasured_choices
@@ -85,7 +85,7 @@ def test_what_to_run_is_an_evaluation_that_agon_eval_knows(fake, tmp_path, more,
     fake.evaluate(run, "c", "10", direction="a-b", chosen=False, **more)
     (note,) = notes_of(run)
     assert note.endswith(f" --evaluations {label}`")
-    assert measure_named(label).wish.direction == "b-a"
+    assert wish_named(label).direction == "b-a"
 
 
 def test_what_to_run_names_the_task_the_samples_and_the_split_where_they_are_not_the_runs_own(fake, tmp_path):
