@@ -46,7 +46,7 @@ def wish_named(label: str) -> Wish:
         label=label,
         layers=None if found["layers"] is None else int(found["layers"]),
         doubt="agreement" if found["agreement"] else None,
-        doubled_cap=found["doubled"] is not None,
+        has_doubled_cap=found["doubled"] is not None,
     )
 
 

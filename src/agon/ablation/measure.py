@@ -126,8 +126,7 @@ def _measure_one(
     with blamed_on(label):
         evaluated = measure(opened, wish, progress=_count)
     result = {**_with_choice(evaluated.stored, scores, num_problems=len(opened.task.dev)), _MEASURED: stamp}
-    flat = [match for of_problem in evaluated.matches for match in of_problem]
-    write_evaluation(folder, label, result, flat)
+    write_evaluation(folder, label, result, evaluated.flat_matches)
     say(f"evaluated {label}: {evaluated.accuracy:.4f} (n={result['n']}, samples={result['samples']})")
 
 

@@ -143,8 +143,7 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
         dev_accuracy=accuracy,
     )
     evaluated = evaluate(opened.session, opened.task.test, subject, settings=settings.evaluation, sampling=sampling)
-    flat = [match for of_problem in evaluated.matches for match in of_problem]
-    write_evaluation(folder, row.label, evaluated.stored, flat)
+    write_evaluation(folder, row.label, evaluated.stored, evaluated.flat_matches)
     return evaluated.result
 
 

@@ -165,8 +165,7 @@ def _file(run: Path | None, evaluated: Evaluated) -> None:
     from agon.runs.evaluations import write_evaluation
 
     if run is not None:
-        flat = [match for of_problem in evaluated.matches for match in of_problem]
-        write_evaluation(run, evaluated.result["label"], evaluated.stored, flat)
+        write_evaluation(run, evaluated.result["label"], evaluated.stored, evaluated.flat_matches)
 
 
 def _threshold(value: str) -> float | Literal["dev"]:

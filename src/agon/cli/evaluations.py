@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from agon.config import Settings
     from agon.evaluation.evaluate import Evaluated
     from agon.evaluation.load import Opened
-    from agon.evaluation.request import Wish
+    from agon.evaluation.request import Measurement, Wish
     from agon.tasks.data import TaskData
 
 # What a label says itself, or what is one file's alone.
@@ -61,7 +61,7 @@ def check_all(wishes: Mapping[str, Wish], settings: Settings, task: TaskData, *,
     from agon.ablation.labels import blamed_on
     from agon.evaluation.request import check_ahead, possible_measurements
 
-    found: dict[object, str] = {}
+    found: dict[Measurement, str] = {}
     for label, wish in wishes.items():
         with blamed_on(label):
             check_ahead(wish, settings, task, is_trained=is_trained)

@@ -27,7 +27,7 @@ _MUCH_TRUNCATED = 0.05
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is measured, as the result file names it. `dev_accuracy` is that of what was chosen on the development problems;
-    `doubled_cap` says that the caps are twice those of the run's settings.
+    `has_doubled_cap` says that the caps are twice those of the run's settings.
     """
 
     label: str
@@ -40,7 +40,7 @@ class Subject:
     title: str | None = None
     notes: tuple[str, ...] = ()
     dev_accuracy: float | None = None
-    doubled_cap: bool = False
+    has_doubled_cap: bool = False
 
 
 class Evaluated(NamedTuple):
@@ -55,6 +55,11 @@ class Evaluated(NamedTuple):
     result: dict[str, Any]
     matches: list[list[Match]]
     latency_s: float
+
+    @property
+    def flat_matches(self) -> list[Match]:
+        """The matches in the order of the problems, one after the other."""
+        return [match for of_problem in self.matches for match in of_problem]
 
     @property
     def accuracy(self) -> float:
@@ -180,7 +185,7 @@ def _counted(
             "draft": sampling.max_draft_tokens,
             "challenge": sampling.max_challenge_tokens if subject.lineup.has_challenge else None,
         },
-        "doubled_cap": subject.doubled_cap,
+        "doubled_cap": subject.has_doubled_cap,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],

@@ -13,11 +13,11 @@ from agon.tasks.data import TaskData
 def default_label(
     opened: Opened,
     lineup: Lineup,
+    *,
     protocol: str,
     direction: Direction | None,
-    *,
     split: str,
-    doubled_cap: bool,
+    has_doubled_cap: bool,
 ) -> str:
     """Name a result by everything that tells it from another of the same run, so that none replaces another unasked."""
     own = opened.settings
@@ -30,7 +30,7 @@ def default_label(
         f"k{num_drafts}" if num_drafts > 1 and not lineup.second_counts else "",
         f"l{lineup.layers}" if lineup.layers > 1 else "",
         f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",
-        "doubled-cap" if doubled_cap else "",
+        "doubled-cap" if has_doubled_cap else "",
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
     ]

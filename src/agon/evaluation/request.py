@@ -28,7 +28,7 @@ _DEPLOYED = ("cascade", "answer-visible", "selective")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured. None takes the default: see `measure`. `doubled_cap` gives every completion twice the tokens."""
+    """What is to be measured. None takes the default: see `measure`. `has_doubled_cap` gives every completion twice the tokens."""
 
     protocol: str | None = None
     direction: Literal["a-b", "b-a", "dev"] = "dev"
@@ -39,7 +39,16 @@ class Wish:
     layers: int | None = None
     doubt: Doubt | None = None
     threshold: float | Literal["dev"] | None = None
-    doubled_cap: bool = False
+    has_doubled_cap: bool = False
+
+
+class Measurement(NamedTuple):
+    """What a wish comes to. Wishes that come to the same measure the same, and would file it under one default label."""
+
+    protocol: str
+    lineup: Lineup
+    split: str
+    has_doubled_cap: bool
 
 
 class _Plan(NamedTuple):
@@ -94,15 +103,7 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
     settings = opened.settings
     chosen = _choose(opened, wish, plan)
     subject = Subject(
-        label=wish.label
-        or default_label(
-            opened,
-            chosen.lineup,
-            plan.protocol,
-            chosen.direction,
-            split=wish.split,
-            doubled_cap=wish.doubled_cap,
-        ),
+        label=wish.label or _default_label(opened, wish, plan, chosen=chosen),
         task=opened.task.name,
         protocol=plan.protocol,
         lineup=chosen.lineup,
@@ -111,15 +112,11 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
         method=None if plan.is_base else settings.train.method,
         notes=(*opened.notes, *chosen.notes),
         dev_accuracy=chosen.dev_accuracy,
-        doubled_cap=wish.doubled_cap,
+        has_doubled_cap=wish.has_doubled_cap,
     )
+    sampling = sampling_for(settings)
     return evaluate(
-        opened.session,
-        problems,
-        subject,
-        settings=settings.evaluation,
-        sampling=sampling_for(settings),
-        progress=progress,
+        opened.session, problems, subject, settings=settings.evaluation, sampling=sampling, progress=progress
     )
 
 
@@ -132,16 +129,16 @@ def check_opened(opened: Opened, wish: Wish) -> None:
     _ready(opened, wish)
 
 
-def possible_measurements(wish: Wish, settings: Settings, *, is_trained: bool) -> list[tuple[str, Lineup, str, bool]]:
-    """Return what a wish may come to: protocol, line-up, split, doubled cap; of each direction where that is still to be chosen.
-
-    Wishes that have one in common may measure the same, and would file it under the same default label.
-    """
+def possible_measurements(wish: Wish, settings: Settings, *, is_trained: bool) -> list[Measurement]:
+    """Return what a wish may come to: one measurement, or one of each direction where that is still to be chosen."""
     plan = _plan(wish, settings, is_trained=is_trained)
     directions: tuple[Direction | None, ...] = (None,)
     if plan.is_directed:
         directions = DIRECTIONS if wish.direction == "dev" else (wish.direction,)
-    return [(plan.protocol, _lineup(wish, plan, one), wish.split, wish.doubled_cap) for one in directions]
+    return [
+        Measurement(plan.protocol, _lineup(wish, plan, direction), wish.split, wish.has_doubled_cap)
+        for direction in directions
+    ]
 
 
 def _ready(opened: Opened, wish: Wish) -> _Ready:
@@ -152,7 +149,7 @@ def _ready(opened: Opened, wish: Wish) -> _Ready:
     problems = opened.task.test if wish.split == "test" else opened.task.dev
     is_chosen = _chooses_direction(wish, plan) or _chooses_threshold(wish, plan)
     played = [*problems, *opened.task.dev] if is_chosen and wish.split == "test" else problems
-    if wish.doubled_cap:
+    if wish.has_doubled_cap:
         opened = with_doubled_caps(opened, played)
     require_room(opened, _lineup(wish, plan, "a-b" if plan.is_directed else None), played)
     return _Ready(opened, plan, problems)
@@ -188,6 +185,17 @@ def _player(wish: Wish, plan: _Plan) -> str | None:
     if plan.is_base or (plan.protocol == "likeliest" and plan.has_pair and wish.adapter is None):
         return None
     return (wish.adapter or "a").upper()
+
+
+def _default_label(opened: Opened, wish: Wish, plan: _Plan, *, chosen: _Chosen) -> str:
+    return default_label(
+        opened,
+        chosen.lineup,
+        protocol=plan.protocol,
+        direction=chosen.direction,
+        split=wish.split,
+        has_doubled_cap=wish.has_doubled_cap,
+    )
 
 
 def _choose(opened: Opened, wish: Wish, plan: _Plan) -> _Chosen:

@@ -25,14 +25,14 @@ def test_a_label_says_protocol_players_and_drafts(label, protocol, direction, ad
     wish = wish_named(label)
     assert (wish.protocol, wish.direction, wish.adapter, wish.num_drafts) == (protocol, direction, adapter, drafts)
     assert wish.label == label
-    assert not wish.doubled_cap
+    assert not wish.has_doubled_cap
 
 
 def test_a_label_says_layers_doubt_and_a_doubled_cap():
     assert wish_named("moa-a-k2-l3").layers == 3
     assert wish_named("selective-a-b-k2-agreement").doubt == "agreement"
     doubled = wish_named("single-a-doubled-cap")
-    assert doubled.doubled_cap
+    assert doubled.has_doubled_cap
     assert doubled.adapter == "a"
     assert doubled.split == "test"
 

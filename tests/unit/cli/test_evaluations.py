@@ -29,7 +29,7 @@ def test_labels_are_measured_in_the_order_given_and_filed_as_one_alone_would_be(
     wishes = wishes_of(_options("single-a, cascade-b-a,moa-a-k2-doubled-cap"))
     assert list(wishes) == ["single-a", "cascade-b-a", "moa-a-k2-doubled-cap"]
     assert {wish.label for wish in wishes.values()} == {None}
-    assert [wish.doubled_cap for wish in wishes.values()] == [False, False, True]
+    assert [wish.has_doubled_cap for wish in wishes.values()] == [False, False, True]
 
 
 def test_a_labels_own_dev_stands_and_the_others_take_the_split_that_is_given():

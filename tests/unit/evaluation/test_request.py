@@ -175,8 +175,8 @@ WISHES = [
     Wish(protocol="selective", threshold=float("-inf")),
     Wish(protocol="selective", num_drafts=2, threshold=-0.25),
     Wish(protocol="single", split="dev"),
-    Wish(protocol="single", doubled_cap=True),
-    Wish(protocol="cascade", direction="b-a", doubled_cap=True),
+    Wish(protocol="single", has_doubled_cap=True),
+    Wish(protocol="cascade", direction="b-a", has_doubled_cap=True),
 ]
 
 
@@ -262,7 +262,7 @@ def test_layers_need_room_for_what_they_read_and_write(opened_of):
 
 def test_a_doubled_cap_gives_every_completion_twice_the_tokens(opened_of):
     opened, engine = opened_of("agon")
-    result = measure(opened, Wish(protocol="cascade", direction="a-b", doubled_cap=True)).result
+    result = measure(opened, Wish(protocol="cascade", direction="a-b", has_doubled_cap=True)).result
     assert {request.max_tokens for request in engine.requests} == {120}
     assert result["label"] == "t-test-cascade-a-b-doubled-cap"
     assert (result["doubled_cap"], result["caps"]) == (True, {"draft": 120, "challenge": 120})
@@ -276,11 +276,11 @@ def test_a_doubled_cap_gives_every_completion_twice_the_tokens(opened_of):
 def test_what_does_not_fit_is_found_without_sampling(opened_of):
     # A question takes 2 tokens, a draft 60, of a doubled cap 120; a challenge 60 with a summary of 50 behind a bar.
     opened, engine = opened_of("grpo")
-    wish = Wish(protocol="single", doubled_cap=True)
+    wish = Wish(protocol="single", has_doubled_cap=True)
     engine.context_length = 200
     check_opened(opened, wish)
     engine.context_length = 121
-    check_opened(opened, replace(wish, doubled_cap=False))
+    check_opened(opened, replace(wish, has_doubled_cap=False))
     with pytest.raises(ConfigError, match="the context of 121 tokens leaves"):
         check_opened(opened, wish)
     assert engine.requests == []
