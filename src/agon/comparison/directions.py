@@ -32,9 +32,12 @@ def chosen_direction(measured: Iterable[Measured], variant: Variant) -> str | No
 
 
 def unmeasured_choices(
-    arm: str, trainings: Sequence[Training], measured: Sequence[Measured], protocols: Collection[str] | None
+    arm: str, trainings: Sequence[Training], measured: Sequence[Measured], *, protocols: Collection[str] | None
 ) -> list[str]:
-    """Say in a line for each protocol of an arm in which trainings the chosen direction was not measured, and how to measure it."""
+    """Say in a line for each protocol of an arm in which trainings the chosen direction was not measured, and how to measure it.
+
+    `protocols` leaves out all others; None leaves out none.
+    """
     missing: dict[tuple[Variant, str], list[Measured]] = {}
     for training in trainings:
         own = [item for item in measured if item.training is training and item.direction is not None]
@@ -44,7 +47,7 @@ def unmeasured_choices(
             if chosen is not None and all(item.direction != chosen for item in found):
                 missing.setdefault((variant, chosen), []).append(found[0])
     return [
-        _note(arm, variant, chosen, items)
+        _note(items, arm=arm, chosen=chosen)
         for (variant, chosen), items in missing.items()
         if protocols is None or variant.protocol in protocols
     ]
@@ -58,13 +61,14 @@ def _choice_in(item: Measured) -> str | None:
     return next((match[1] for match in found if match is not None), None)
 
 
-def _note(arm: str, variant: Variant, chosen: str, items: Sequence[Measured]) -> str:
+def _note(items: Sequence[Measured], *, arm: str, chosen: str) -> str:
+    first, variant = items[0], variant_of(items[0])
     seeds = [str(item.training.seed) for item in items if item.training is not None and item.training.seed is not None]
     who = f"{arm}, seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else arm
     others = "".join(f", and likewise {item.run}" for item in items[1:])
     return (
-        f"{who}: {variant.name} was measured in direction {items[0].direction} alone, but development problems chose {chosen}: "
-        f"run `agon eval {items[0].run}{_task(items[0])} --evaluations {_label(variant, chosen)}{_options(items[0])}`{others}"
+        f"{who}: {variant.name} was measured in direction {first.direction} alone, but development problems chose {chosen}: "
+        f"run `agon eval {first.run}{_task_option(first)} --evaluations {_label(variant, chosen)}{_other_options(first)}`{others}"
     )
 
 
@@ -76,8 +80,8 @@ def _label(variant: Variant, direction: str) -> str:
     return "-".join([variant.protocol, direction, *drafts, *details, *cap])
 
 
-def _task(item: Measured) -> str:
-    """Name the task where it is not the run's own. Of a task without a name a result does not say the file."""
+def _task_option(item: Measured) -> str:
+    """Ask for the task where it is not the run's own. Of a task without a name a result does not say the file."""
     task = str(item.result["task"])
     own = None if item.training is None else item.training.config.get("task.name")
     if own is None or task == own:
@@ -85,8 +89,8 @@ def _task(item: Measured) -> str:
     return f" --task {'FILE' if task == 'custom' else task}"
 
 
-def _options(item: Measured) -> str:
-    """Return what else the result was asked for by options."""
+def _other_options(item: Measured) -> str:
+    """Ask for as many samples, and on the split, that the result was made with."""
     own = None if item.training is None else item.training.config.get("evaluation.samples")
     samples = f" --samples {item.samples}" if own is not None and own != item.samples else ""
     return samples + (" --split dev" if item.result["split"] == "dev" else "")

@@ -66,7 +66,7 @@ def build_rows(
         runs = {training.run for training in arm.trainings}
         own = [item for item in measured if item.training is not None and item.training.run in runs]
         rows += _rows_of(arm.name, arm.title, arm.trainings, measured=own, protocols=protocols, seed=seed)
-        notes += unmeasured_choices(arm.name, arm.trainings, own, protocols)
+        notes += unmeasured_choices(arm.name, arm.trainings, own, protocols=protocols)
     return rows, notes
 
 

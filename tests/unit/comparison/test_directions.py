@@ -19,7 +19,7 @@ def chosen_of(run, label):
 
 def notes_of(*runs, protocols=None):
     collected = collect(runs)
-    return unmeasured_choices("coop", collected.trainings, collected.measured, protocols)
+    return unmeasured_choices("coop", collected.trainings, collected.measured, protocols=protocols)
 
 
 @pytest.mark.parametrize(
