@@ -32,9 +32,9 @@ _TINY_PARAMETERS = 20_000_000
 _ADAPTER_ROOM = 2
 # Most of the card that a second copy of the adapted weights may take.
 _COPY_SHARE = 0.1
-# vLLM refuses to start if the share it is given of the card is not free: what it holds, activations and CUDA graphs included, and
-# never all that is free.
+# What vLLM takes beside weights and cache: activations and CUDA graphs.
 _VLLM_OVERHEAD_BYTES = 2 * 2**30
+# vLLM refuses to start if the share of the card that it is given is not free: never ask for all that is.
 _CLAIM = 0.9
 
 
@@ -157,8 +157,8 @@ def adapter_mode(settings: Settings, base: Base) -> AdapterMode:
 def server_options(settings: Settings, base: Base, mode: AdapterMode) -> ServerOptions:
     """Work out the server's memory and limits from what the run needs and what is free on the card.
 
-    The cache's size is given outright. The share of the card, which vLLM only compares with what is free, is no more than it needs: others that
-    start beside it on the same card take from the free memory between this look and vLLM's own.
+    The cache's size is given outright. The share of the card, which vLLM only compares with what is free, is no more than it needs:
+    others that start beside it on the same card take from the free memory between this look and vLLM's own.
     """
     own = settings.rollout
     free, total = torch.cuda.mem_get_info(base.device)
