@@ -13,7 +13,8 @@ from agon.evaluation.request import Wish
 from agon.records import PROTOCOLS
 
 _LABEL = re.compile(
-    rf"(?P<protocol>{'|'.join(map(re.escape, PROTOCOLS))})(-(?P<who>a-b|b-a|a|b))?(-k(?P<drafts>\d+))?(-l(?P<layers>\d+))?"
+    rf"(?P<protocol>{'|'.join(map(re.escape, PROTOCOLS))})(-(?P<who>a-b|b-a|a|b))?"
+    r"(-k(?P<drafts>[0-9]{1,9}))?(-l(?P<layers>[0-9]{1,9}))?"
     r"(?P<agreement>-agreement)?(?P<doubled>-doubled-cap)?(?P<dev>-dev)?"
 )
 

@@ -11,6 +11,8 @@ from agon.records import PROTOCOLS, Direction, Doubt, Lineup, Reading
 
 # How many drafts a match has at least, where a user may ask for more.
 _SEVERAL_DRAFTS: Mapping[str, int] = {"moa": 1, "majority": 2, "likeliest": 2, "selective": 1}
+# More drafts, or layers of them, are a slip of the keyboard: a line-up names each of its drafters.
+_MOST = 1024
 _READS: Mapping[str, Reading] = {"placebo": "placebo", "empty-draft": "empty"}
 _CASCADES = ("cascade", "answer-visible", "selective", *_READS)
 
@@ -98,12 +100,16 @@ def _num_drafts(protocol: str, asked: int | None, doubt: Doubt | None) -> int:
     if asked < least:
         by = " by agreement" if doubt == "agreement" else ""
         raise ConfigError(f"--drafts is {asked}, but {protocol}{by} needs {least} or more")
+    if asked > _MOST:
+        raise ConfigError(f"--drafts is {asked}, but a match has at most {_MOST}: lower it")
     return asked
 
 
 def _check_options(protocol: str, layers: int, doubt: Doubt | None, threshold: float) -> None:
     if layers < 1:
         raise ConfigError(f"--layers is {layers}, but a match has at least one layer of drafts: give 1 or more")
+    if layers > _MOST:
+        raise ConfigError(f"--layers is {layers}, but a match has at most {_MOST}: lower it")
     if layers > 1 and protocol != "moa":
         raise ConfigError(f"--layers is {layers}, but {protocol} has one layer of drafts: only moa takes several")
     if protocol != "selective" and (doubt is not None or threshold != math.inf):

@@ -48,7 +48,20 @@ def test_every_protocol_is_a_label(protocol):
     assert wish_named(protocol).protocol == protocol
 
 
-@pytest.mark.parametrize("label", ["sngle-a", "single-c", "cascade-a-b-a", "", "single-a-k", "../single-a"])
+# The last two are numbers for Python: in digits that no file name takes, and in more of them than it reads.
+@pytest.mark.parametrize(
+    "label",
+    [
+        "sngle-a",
+        "single-c",
+        "cascade-a-b-a",
+        "",
+        "single-a-k",
+        "../single-a",
+        "majority-a-k\u0663",
+        f"moa-k{'9' * 5000}",
+    ],
+)
 def test_another_label_is_refused_with_an_example(label):
     with pytest.raises(ConfigError, match=r"is not known: write PROTOCOL.*cascade-a-b"):
         wish_named(label)

@@ -102,6 +102,9 @@ def test_a_number_of_drafts_that_makes_no_sense_is_refused(protocol, drafts):
     [
         ("selective", {"doubt": "agreement", "num_drafts": 1}, "selective by agreement needs 2"),
         ("moa", {"layers": 0}, "--layers is 0"),
+        ("moa", {"layers": 10**20}, f"--layers is {10**20}, but a match has at most 1024"),
+        ("majority", {"num_drafts": 10**20}, f"--drafts is {10**20}, but a match has at most 1024"),
+        ("likeliest", {"num_drafts": 1025}, "--drafts is 1025, but a match has at most 1024"),
         ("cascade", {"layers": 2}, "--layers is 2, but cascade"),
         ("cascade", {"doubt": "likelihood"}, "--doubt likelihood .* only selective"),
         ("moa", {"threshold": -1.0}, "--threshold -1 .* only selective"),
