@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agon.cli.common import printable
+from agon.runs.evaluations import protocol_title
 
 # A table that is piped into a file must not be folded to 80 columns.
 _WIDE = 170
@@ -51,9 +52,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, seed: int) -> None:
 def print_evaluation(row: Mapping[str, Any]) -> None:
     """Print one evaluation: accuracy with its interval, tokens, what the exchange did, outcomes and notes."""
     interval = row["interval"]
-    cap = ", doubled cap" if row.get("doubled_cap") else ""
     lines = [
-        f"{row['task']} {row['split']}, {row['protocol']}{cap} ({row['label']}): pass@1 {row['accuracy']:.3f} "
+        f"{row['task']} {row['split']}, {protocol_title(row)} ({row['label']}): pass@1 {row['accuracy']:.3f} "
         f"[{interval['low']:.3f}, {interval['high']:.3f}] ({interval['kind']} by {interval['unit']}, n={row['n']}, "
         f"samples={row['samples']}, evaluation seed {row['seed']})",
         "  mean tokens: " + ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in row["tokens"].items()),

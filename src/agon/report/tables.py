@@ -10,7 +10,7 @@ from typing import Any
 from agon.report.collect import Collected, Evaluation, Run
 from agon.report.exchange import CellCounts
 from agon.report.reader import Shelf
-from agon.runs.evaluations import has_doubled_cap
+from agon.runs.evaluations import protocol_title
 
 _FEW = 100
 _MANY_TRUNCATED = 0.05
@@ -95,7 +95,7 @@ def result_rows(evaluations: Sequence[Evaluation]) -> list[ResultRow]:
         ResultRow(
             label=evaluation.label,
             run=evaluation.run.name if evaluation.run is not None else None,
-            protocol=_protocol(evaluation.result),
+            protocol=protocol_title(evaluation.result),
             direction=evaluation.result.get("direction"),
             accuracy=evaluation.result["accuracy"],
             low=evaluation.result["interval"]["low"],
@@ -189,10 +189,6 @@ def mean_of(run: Run, name: str) -> float | None:
     """Return the mean of a metric over the steps that have it."""
     values = _values(run, name)
     return sum(values) / len(values) if values else None
-
-
-def _protocol(result: Mapping[str, Any]) -> str:
-    return str(result.get("protocol", "")) + (", doubled cap" if has_doubled_cap(result) else "")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -152,6 +152,11 @@ def has_doubled_cap(result: Mapping[str, Any]) -> bool:
     return re.search(rf"(?:^|-){protocol}-(?:.*-)?doubled-cap(?:-|$)", str(result["label"])) is not None
 
 
+def protocol_title(result: Mapping[str, Any]) -> str:
+    """Name a result's protocol for people: with its doubled cap, where it has one."""
+    return str(result.get("protocol", "")) + (", doubled cap" if has_doubled_cap(result) else "")
+
+
 def evaluation_files(run: Path) -> list[Path]:
     """Return the result files of a run folder (or of a parent of runs), by name."""
     # A hidden file is one that is still being written.

@@ -4,7 +4,7 @@ import pytest
 
 from agon.errors import RunError
 from agon.runs import RunFolder, read_evaluation, read_evaluations, write_evaluation
-from agon.runs.evaluations import has_doubled_cap
+from agon.runs.evaluations import has_doubled_cap, protocol_title
 
 RESULT = {
     "task": "toy",
@@ -96,3 +96,8 @@ def test_an_older_result_says_by_its_label_that_its_cap_was_doubled(protocol, la
 def test_what_a_result_says_of_its_cap_counts_before_its_label():
     assert has_doubled_cap({"protocol": "single", "label": "mine", "doubled_cap": True})
     assert not has_doubled_cap({"protocol": "single", "label": "single-doubled-cap", "doubled_cap": False})
+
+
+def test_a_protocol_is_named_with_its_doubled_cap():
+    assert protocol_title({"protocol": "moa", "label": "mine", "doubled_cap": True}) == "moa, doubled cap"
+    assert protocol_title({"protocol": "single", "label": "single-a"}) == "single"
