@@ -1,5 +1,4 @@
 import json
-import os
 import subprocess
 import sys
 from dataclasses import fields
@@ -169,16 +168,6 @@ def test_the_example_that_reports_are_tested_with_has_the_trees_fields():
     for part, kind in kinds.items():
         for item in example[part]:
             assert set(item) == {field.name for field in fields(kind)}, part
-
-
-def test_a_comparison_that_nobody_reads_ends_without_a_word(fake, tmp_path):
-    program = "import sys; from agon.cli.main import main; sys.exit(main(['compare', sys.argv[1]]))"
-    read, write = os.pipe()
-    os.close(read)
-    command = [sys.executable, "-c", program, str(quickstart(fake, tmp_path))]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_a_comparison_loads_no_torch(fake, tmp_path):
