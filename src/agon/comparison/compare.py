@@ -40,8 +40,9 @@ def compare(
     """
     collected = collect(paths)
     subject, measured, notes = comparable(collected.measured, task=task, split=split)
+    seed = subject.evaluation_seed or _SEED
     planned = plan_arms(collected)
-    built, more = build_rows(planned, measured, protocols=protocols or None, seed=subject.evaluation_seed or _SEED)
+    built, more = build_rows(planned, measured, protocols=protocols or None, seed=seed)
     if not built:
         known = ", ".join(dict.fromkeys(str(item.result["protocol"]) for item in measured))
         raise ConfigError(f"nothing was measured in the protocol {', '.join(protocols)}; measured: {known}")
@@ -52,13 +53,13 @@ def compare(
     notes += [*more, *(f"{name} stands for the same runs as {first}" for name, first in doubles.items())]
     notes += [*setting_notes(planned), *_missing(collected)]
     rows = tuple(item.row for item in built)
-    panel = panel_2x2(built, seed=subject.evaluation_seed or _SEED)
+    panel = panel_2x2(built, seed=seed)
     notes += _left_out(panel, rows)
     return Comparison(
         subject=subject,
         arms=tuple(_arms(planned, headlines)),
         rows=rows,
-        tests=tuple(paired_tests(tested, rivals, seed=subject.evaluation_seed or _SEED)),
+        tests=tuple(paired_tests(tested, rivals, seed=seed)),
         panel_2x2=panel,
         init_panel=init_panel(planned, headlines),
         frontier=frontier(rows),
