@@ -33,8 +33,8 @@ def lineup_for(
     `direction` orders the two adapters of a cascade, of its variants (placebo, empty-draft, answer-visible, selective), and of a blind second
     pass; without one `adapter` plays both stages. `adapter` also plays every stage of the protocols with one player; `is_base` puts the
     bare base in every place. `num_drafts` (default: as few as there can be) and `layers` are those of a mixture of agents;
-    majority, likeliest and selective take several drafts, too. Likeliest has one draft of each adapter where `adapter` is None. A selective cascade challenges the drafts whose `doubt` (default: likelihood) is
-    below `threshold`: all of them, by default.
+    majority, likeliest and selective take several drafts, too. Likeliest has one draft of each adapter where `adapter` is None.
+    A selective cascade challenges the drafts whose `doubt` (default: likelihood) is below `threshold`: all of them, by default.
 
     Raises:
         ConfigError: an unknown protocol, or an option that it does not have or that makes no sense in it.
@@ -57,11 +57,7 @@ def lineup_for(
         return Lineup(drafters=(player,) * drafts, vote=True)
     if protocol == "likeliest":
         is_pair = player is None and not is_base
-        if is_pair and drafts > 2:
-            raise ConfigError(
-                f"--drafts is {drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one with --adapter"
-            )
-        return Lineup(drafters=("A", "B") if is_pair else (player,) * drafts, likeliest=True)
+        return Lineup(drafters=_one_of_each(drafts) if is_pair else (player,) * drafts, likeliest=True)
     if protocol == "blind-second":
         return Lineup(drafters=(first, second), second_counts=True)
     assert protocol in _CASCADES, "every known protocol has a line-up"
@@ -88,6 +84,14 @@ def trained_protocol(method: BaseMethod) -> str:
     if lineup.shows_answer:
         return "answer-visible"
     return "cascade" if method.has_pair else "self-cascade"
+
+
+def _one_of_each(num_drafts: int) -> tuple[str, str]:
+    if num_drafts > 2:
+        raise ConfigError(
+            f"--drafts is {num_drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one with --adapter"
+        )
+    return "A", "B"
 
 
 def _num_drafts(protocol: str, asked: int | None, doubt: Doubt | None) -> int:
