@@ -47,8 +47,9 @@ def confidence(drafts: Sequence[Completion], doubt: Doubt, style: AnswerStyle) -
 def likeliest(drafts: Sequence[Completion], style: AnswerStyle) -> int:
     """Return the number of the draft with the highest mean logprob a token, of those that have an answer; of equals the one given first.
 
-    Sample-and-rank (arXiv:2001.09977), by a likelihood that does not favour short answers. It is that of the distribution each draft was
-    sampled from, so that drafts sampled alike can be compared.
+    The likelihood is that of the distribution each draft was sampled from, so that drafts sampled alike can be compared.
+
+    Paper: sample-and-rank, arXiv:2001.09977. Ours is a mean a token, which does not favour short drafts.
     """
     likelihoods = [_likelihood(*one) for one in zip(drafts, votes(drafts, style), strict=True)]
     return likelihoods.index(max(likelihoods))
