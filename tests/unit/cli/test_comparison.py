@@ -189,7 +189,7 @@ def test_a_doubled_cap_is_named_in_plain_words(capsys):
     test = replace(tree.tests[0], first=plain.id, second=doubled.id, family="against it")
     lines = printed(capsys, replace(tree, rows=(*tree.rows, doubled, again), tests=(test,)))
     named = [line for line in lines if line.startswith("grpo: single")]
-    # 90 of 200 three times, and once more in the table of the test
+    # One line each in the table of results, before those of the tests; what follows a name there is the number of trainings, 1.
     assert [line.partition(" 1 ")[0].strip() for line in named[:3]] == [
         "grpo: single",
         "grpo: single, doubled cap",
