@@ -60,7 +60,7 @@ def init_scale(lines: Sequence[InitLine]) -> Scale | None:
 
 def _init_line(node: Node, row: Node | None) -> InitLine:
     return InitLine(
-        title=node["title"] if row is None else title_of({**row, "title": node["title"]}),
+        title=node["title"] if row is None else title_of(row, node["title"]),
         settings=node["settings"],
         row=row,
         distance_first=node["distance_first"],

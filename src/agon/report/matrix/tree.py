@@ -143,9 +143,10 @@ def way_of(row: Node) -> str:
     }.get(row["who"], str(row["who"]))
 
 
-def title_of(row: Node) -> str:
-    """Name a row's arm, where nothing else stands beside it: with a mark if its direction is not the one that was chosen."""
-    return f"{row['title']} ({_UNCHOSEN})" if row.get("is_unchosen") else str(row["title"])
+def title_of(row: Node, title: str | None = None) -> str:
+    """Name a row's arm (or what else is its `title`) where nothing else stands beside it: with a mark if its direction was not chosen."""
+    name = str(row["title"]) if title is None else title
+    return f"{name} ({_UNCHOSEN})" if row.get("is_unchosen") else name
 
 
 def name_of(row: Node) -> str:
