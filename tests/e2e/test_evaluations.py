@@ -85,20 +85,37 @@ def test_drafts_are_shared_and_sampled_once(agon, run, asked):
     )
 
 
-def test_an_interrupt_loses_only_what_was_being_measured(agon, run, monkeypatch, capsys):
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Ctrl-C while a cascade is being measured."""
     from agon.evaluation import request
 
     measure = request.measure
 
-    def interrupted(opened, wish, **others):
+    def measured(opened, wish, **others):
         if wish.protocol == "cascade":
             raise KeyboardInterrupt
         return measure(opened, wish, **others)
 
-    monkeypatch.setattr(request, "measure", interrupted)
+    monkeypatch.setattr(request, "measure", measured)
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupt_loses_only_what_was_being_measured(agon, run, capsys):
     assert agon("eval", run, "--evaluations", "single-b,cascade-a-b,single-a") == 130
     assert "single (countdown-lite-test-single-b): pass@1" in capsys.readouterr().out
     assert [path.name for path in sorted((run / "evaluations").glob("*.json"))] == ["countdown-lite-test-single-b.json"]
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_an_interrupted_document_holds_what_was_measured(agon, capsys):
+    # A base has no folder where it is filed.
+    words = ("eval", "quickstart", "--json", "--set", "evaluation.max_test=8", "--evaluations")
+    assert agon(*words, "single,cascade") == 130
+    document = json.loads(capsys.readouterr().out)
+    assert [one["label"] for one in document["evaluations"]] == ["countdown-lite-test-single-base"]
+    assert agon(*words, "cascade,single") == 130
+    assert capsys.readouterr().out == ""
 
 
 def test_another_file_and_a_doubled_cap_replace_no_result_of_the_runs_own_task(agon, run, tmp_path, monkeypatch):

@@ -150,14 +150,17 @@ def _measure_several(options: Namespace) -> int:
     wishes = wishes_of(options)
     run, opened = _open_subject(options, partial(check_all, wishes))
     results: list[dict[str, Any]] = []
-    with opened.session:
-        for evaluated in measure_each(opened, wishes):
-            _file(run, evaluated)
-            results.append(evaluated.result)
-            if not options.json:
-                print_evaluation(evaluated.stored)
-    if options.json:
-        print_json({"evaluations": results})
+    try:
+        with opened.session:
+            for evaluated in measure_each(opened, wishes):
+                _file(run, evaluated)
+                results.append(evaluated.result)
+                if not options.json:
+                    print_evaluation(evaluated.stored)
+    finally:
+        # Of a base nothing is filed: what an interrupt or a failure leaves stands in the document alone.
+        if options.json and results:
+            print_json({"evaluations": results})
     return 0
 
 
