@@ -11,8 +11,8 @@ from agon.comparison.collect import Collected, collect
 from agon.comparison.headline import headline
 from agon.comparison.ledger import frontier
 from agon.comparison.paired import paired_tests
-from agon.comparison.panels import init_panel, panel_2x2
-from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison, Panel2x2, Row
+from agon.comparison.panels import init_panel, panel_2x2, why_no_contrasts
+from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison
 from agon.comparison.rows import BuiltRow, build_rows
 from agon.errors import ConfigError
 
@@ -54,7 +54,7 @@ def compare(
     notes += [*setting_notes(planned), *_missing(collected)]
     rows = tuple(item.row for item in built)
     panel = panel_2x2(built, seed=seed)
-    notes += _left_out(panel, rows)
+    notes += why_no_contrasts(panel, rows)
     return Comparison(
         subject=subject,
         arms=tuple(_arms(planned, headlines)),
@@ -141,15 +141,6 @@ def _rollouts(arm: PlannedArm) -> float | None:
     values = [training.metrics.get("rollouts_per_problem") for training in arm.trainings]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _left_out(panel: Panel2x2 | None, rows: Sequence[Row]) -> list[str]:
-    """Say why the panel has no contrasts although all its cells were measured."""
-    if panel is None or panel.effects or any(cell.row is None for cell in panel.cells):
-        return []
-    unchosen = {row.id for row in rows if row.is_unchosen}
-    arms = ", ".join(cell.arm for cell in panel.cells if cell.row in unchosen)
-    return [f"contrasts of competition and exchange are left out: the chosen direction was not measured of {arms}"]
 
 
 def _missing(collected: Collected) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from agon.comparison.arms import PlannedArm
 from agon.comparison.headline import best_of
-from agon.comparison.records import Effect, InitRow, Panel2x2, PanelCell
+from agon.comparison.records import Effect, InitRow, Panel2x2, PanelCell, Row
 from agon.comparison.rows import BuiltRow
 from agon.stats import Answers, Interval, nested_difference
 
@@ -50,6 +50,15 @@ def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
         _interaction(plain=plain, competing=competing, exchanging=exchanging, both=both, seed=seed),
     )
     return Panel2x2(cells, effects)
+
+
+def why_no_contrasts(panel: Panel2x2 | None, rows: Sequence[Row]) -> list[str]:
+    """Say in a note why a panel has no contrasts although all its cells were measured; nothing otherwise."""
+    if panel is None or panel.effects or any(cell.row is None for cell in panel.cells):
+        return []
+    unchosen = {row.id for row in rows if row.is_unchosen}
+    arms = ", ".join(cell.arm for cell in panel.cells if cell.row in unchosen)
+    return [f"contrasts of competition and exchange are left out: the chosen direction was not measured of {arms}"]
 
 
 def init_panel(arms: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) -> tuple[InitRow, ...]:
