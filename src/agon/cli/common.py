@@ -60,18 +60,19 @@ def text(value: str) -> str:
     return value
 
 
-# What decides how completions are sampled, whoever asks for them.
-SAMPLING_KEYS = tuple(
-    f"rollout.{name}"
-    for name in (
-        "engine",
-        "vllm_adapters",
-        "engine_memory_share",
-        "max_draft_tokens",
-        "max_challenge_tokens",
-        "max_summary_tokens",
-        "max_rows",
-    )
+# What decides how completions are sampled and checked, whoever asks for them.
+SAMPLING_KEYS = (
+    "model.",
+    "task.",
+    "rollout.engine",
+    "rollout.vllm_adapters",
+    "rollout.engine_memory_share",
+    "rollout.max_draft_tokens",
+    "rollout.max_challenge_tokens",
+    "rollout.max_summary_tokens",
+    "rollout.max_rows",
+    "verifier.",
+    "reward.length_target",
 )
 
 

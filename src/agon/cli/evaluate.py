@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 # What another task leaves as it is: how the model was taught to read and answer, and how much it can read.
 _NOT_OF_THE_DATA = frozenset({"wording", "withholding", "answer_style", "max_prompt_tokens"})
-_USED = ("model.", "task.", *SAMPLING_KEYS, "verifier.", "evaluation.", "reward.length_target")
 
 
 def add_parser(subcommands: Subcommands) -> None:
@@ -98,7 +97,7 @@ def _add_players(parser: ArgumentParser) -> None:
 
 def evaluate(options: Namespace) -> int:
     """`agon eval`."""
-    refuse_idle(options.set, _USED, command="agon eval")
+    refuse_idle(options.set, (*SAMPLING_KEYS, "evaluation."), command="agon eval")
     if options.evaluations is not None:
         return _measure_several(options)
     if options.microscope:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "AGON_API_KEY"
 _OF_EVALUATION = tuple(f"evaluation.{name}" for name in ("temperature", "top_p", "max_dev", "max_test"))
-_USED = ("model.", "task.", *SAMPLING_KEYS, "verifier.", *_OF_EVALUATION, "reward.length_target")
 
 
 def add_parser(subcommands: Subcommands) -> None:
@@ -117,7 +116,7 @@ def _open_run(options: Namespace, access: Access) -> AbstractContextManager[Open
     from agon.runs.parent import default_run
     from agon.serve.run import open_run_service
 
-    refuse_idle(options.set, _USED, command="agon serve")
+    refuse_idle(options.set, (*SAMPLING_KEYS, *_OF_EVALUATION), command="agon serve")
     return open_run_service(
         default_run(Path(options.subject)),
         access,
