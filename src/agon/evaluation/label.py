@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agon.evaluation.load import Opened
 from agon.records import Direction, Lineup
+from agon.runs.evaluations import MAX_LABEL
 from agon.tasks.data import TaskData
 
 
@@ -23,7 +24,6 @@ def default_label(
     own = opened.settings
     num_drafts = len(lineup.drafters)
     parts = [
-        _task_name(opened.task),
         split,
         protocol,
         direction or "-".join((name or "base").lower() for name in dict.fromkeys(lineup.drafters)),
@@ -34,7 +34,9 @@ def default_label(
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
     ]
-    return "-".join(part for part in parts if part)
+    played = "-".join(part for part in parts if part)
+    # Of a long name the end gives way: after hours of measuring there is no other name to ask for.
+    return f"{_task_name(opened.task)[: MAX_LABEL - len(played) - 1]}-{played}"
 
 
 def _task_name(task: TaskData) -> str:

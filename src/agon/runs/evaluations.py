@@ -44,7 +44,10 @@ _FORMS: Mapping[str, Any] = {
     "per_problem": [{"id": str, "correct": list}],
     "notes": [str],
 }
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+\-]{0,99}")
+MAX_LABEL = 100
+"""Most characters of a label: with its endings it is the name of a file."""
+
+_LABEL = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._+\-]{{0,{MAX_LABEL - 1}}}")
 
 
 def check_label(label: str) -> None:
@@ -55,7 +58,7 @@ def check_label(label: str) -> None:
     """
     if not _LABEL.fullmatch(label):
         raise RunError(
-            f"evaluation label {label!r} cannot be a file name: use letters, digits and . _ + - (at most 100)"
+            f"evaluation label {label!r} cannot be a file name: use letters, digits and . _ + - (at most {MAX_LABEL})"
         )
 
 

@@ -194,6 +194,13 @@ def test_a_default_label_of_any_task_can_be_a_file_name(opened_of, name):
     check_label(measure(opened, Wish(protocol="single")).result["label"])
 
 
+def test_the_end_of_a_long_task_gives_way_in_a_default_label(opened_of):
+    opened, _ = opened_of("agon", replace(TASK, name="t" * 90))
+    assert measure(opened, Wish(protocol="single")).result["label"] == "t" * 86 + "-test-single-a"
+    label = measure(opened, Wish(protocol="cascade", direction="a-b", has_doubled_cap=True)).result["label"]
+    assert label == "t" * 71 + "-test-cascade-a-b-doubled-cap"
+
+
 @pytest.mark.parametrize(
     ("method", "wish", "message"),
     [
