@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from agon.runs.matrix import read_matrix
 from agon.secrecy import redact
 
 _MAX_TITLE = 4
+_BASE = "untrained base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,25 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One evaluation's result file. `run` is None where no trained run was measured; `matches_path` where none were kept."""
+    """One evaluation's result file. `run` is None where no trained run was measured; `matches_path` where none were kept.
+
+    `owner` says whose it is where a report holds those of several: an arm, a run or the base. None where there is one.
+    """
 
     result: Mapping[str, Any]
     run: Run | None
     matches_path: Path | None
+    owner: str | None = None
 
     @property
     def label(self) -> str:
         """What the result is called, with its title if it has one."""
         return str(self.result.get("title") or self.result["label"])
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others of the report: whose it is, and its label."""
+        return self.label if self.owner in (None, self.label) else f"{self.owner}: {self.label}"
 
     def matches(self) -> Iterator[Match]:
         """Yield the matches it was counted from."""
@@ -63,12 +74,16 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Everything a report is made of. `title` names the folders asked for; `missing` are runs that a parent folder names but that have not begun."""
+    """Everything a report is made of. `title` names the folders asked for; `missing` are runs that a parent folder names but that have not begun.
+
+    `left_out` counts the evaluations on other problem sets that a page about one set does not show, by set.
+    """
 
     title: str
     runs: tuple[Run, ...]
     evaluations: tuple[Evaluation, ...]
     missing: tuple[str, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def collect(paths: Sequence[Path]) -> Collected:
@@ -91,13 +106,40 @@ def collect(paths: Sequence[Path]) -> Collected:
         evaluations += [_read_evaluation(file, run) for file in evaluation_files(path)]
     for path in dict.fromkeys(paths):
         evaluations += [_read_evaluation(file, None) for file in _evaluations_of_base(path)]
-    return Collected(_title(paths), tuple(runs), tuple(sorted(evaluations, key=_order)), tuple(missing))
+    return Collected(_title(paths), tuple(runs), _told_apart(sorted(evaluations, key=_order)), tuple(missing))
+
+
+def owned(collected: Collected, owners: Mapping[str, str]) -> Collected:
+    """Name the evaluations by their owners, which are given by the name of the run; those of other runs keep theirs."""
+    evaluations = tuple(
+        evaluation
+        if evaluation.run is None or evaluation.run.name not in owners
+        else replace(evaluation, owner=owners[evaluation.run.name])
+        for evaluation in collected.evaluations
+    )
+    return replace(collected, evaluations=evaluations)
+
+
+def narrowed(collected: Collected, *, task: str, split: str) -> Collected:
+    """Keep the evaluations on one task and split, and count the others."""
+    sets = [(str(item.result.get("task")), str(item.result.get("split"))) for item in collected.evaluations]
+    kept = [item for item, own in zip(collected.evaluations, sets, strict=True) if own == (task, split)]
+    others = Counter(f"{name} ({part})" for name, part in sets if (name, part) != (task, split))
+    return replace(collected, evaluations=tuple(kept), left_out=dict(others))
 
 
 def last_training_matches(run: Run) -> tuple[int, Path] | None:
     """Return the newest step whose matches were saved while training, and their file."""
     files = match_files(run.path)
     return (match_step(files[-1]), files[-1]) if files else None
+
+
+def _told_apart(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Name the owner of every evaluation by its run, where there are several: labels repeat from run to run."""
+    owners = [_BASE if evaluation.run is None else evaluation.run.name for evaluation in evaluations]
+    if len(set(owners)) < 2:
+        return tuple(evaluations)
+    return tuple(replace(evaluation, owner=owner) for evaluation, owner in zip(evaluations, owners, strict=True))
 
 
 def _evaluations_of_base(path: Path) -> list[Path]:

@@ -16,15 +16,17 @@ import agon
 from agon.errors import RunError
 from agon.metrics import METRICS, PACE, TIMINGS
 from agon.report.alarms import alarm_rows
-from agon.report.collect import Collected, Run
+from agon.report.collect import Collected, Run, narrowed, owned
 from agon.report.curves import MAX_POINTS, curves_json
 from agon.report.exchange import CELLS
 from agon.report.formats import DASH, duration, number, p_value, rounded, share, short, signed, tokens, whole
+from agon.report.matrix.arms import owners_of
 from agon.report.matrix.settings import ByValue, by_value
 from agon.report.matrix.shelves import choose_shelves
-from agon.report.matrix.tree import Tree, group_title, protocol_of, title_of, way_of
+from agon.report.matrix.tree import Tree, detail_of, group_title, protocol_of, title_of, way_of
 from agon.report.matrix.view import MatrixView, matrix_view
 from agon.report.microscope import ALIKE, DOING, Subject, microscope_view
+from agon.report.notes import NotedRow, notes_once
 from agon.report.pace import PARTS, pace_rows, untimed_steps
 from agon.report.reader import MAX_CHARACTERS, Shelf, fill_shelves
 from agon.report.tables import axis_of, budget_rows, exchange_rows, general_warnings, interval_legend, result_rows
@@ -39,8 +41,10 @@ _MAX_WARNINGS = 8
 _MAX_ALARMS = 40
 
 
-def render(collected: Collected, comparison: Mapping[str, Any] | None = None) -> str:
+def render(collected: Collected, comparison: Mapping[str, Any] | None = None, *, is_narrowed: bool = False) -> str:
     """Return the page. `comparison` is a comparison's tree as plain JSON; with a single run it adds nothing and is left out.
+
+    `is_narrowed` leaves out evaluations on another task or split than the compared one, and says how many.
 
     Raises:
         ValueError: the tree is of another format version or contradicts itself.
@@ -49,6 +53,10 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
     matrix = None
     if comparison is not None and len(collected.runs) > 1:
         matrix = matrix_view(Tree.of(redact(comparison)), collected.runs)
+        collected = owned(collected, owners_of(matrix.trained))
+        if is_narrowed:
+            subject = matrix.tree.subject
+            collected = narrowed(collected, task=str(subject["task"]), split=str(subject["split"]))
     script = _script(*_SCRIPTS, *(_MATRIX_SCRIPTS if matrix is not None else ()))
     is_full = matrix is None or len(collected.runs) + len(collected.missing) <= MAX_RUNS_IN_FULL
     alarms = alarm_rows(collected.runs)
@@ -70,6 +78,7 @@ def render(collected: Collected, comparison: Mapping[str, Any] | None = None) ->
             max_characters=MAX_CHARACTERS,
             runs=collected.runs,
             matrix=matrix,
+            left_out=collected.left_out,
             is_full=is_full,
             curves=_curves(collected, matrix, is_full=is_full),
             microscope=microscope_view(_pairs(collected, matrix)),
@@ -89,6 +98,7 @@ def _parts_in_full(collected: Collected) -> dict[str, Any]:
     return {
         "results": results,
         "axis": axis_of(results),
+        "notes": notes_once(NotedRow(row.owner, row.label, row.notes) for row in results),
         "legend": interval_legend(collected.evaluations),
         "seeds": _evaluation_seeds(collected),
         "exchange": exchange_rows(collected.evaluations, shelves.evaluations),
@@ -174,6 +184,7 @@ def _environment() -> Environment:
         "rounded": rounded,
         "number": number,
         "p_value": p_value,
+        "detail_of": detail_of,
         "group_title": group_title,
         "protocol_of": protocol_of,
         "title_of": title_of,

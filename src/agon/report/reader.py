@@ -88,7 +88,7 @@ def fill_shelves(collected: Collected) -> Shelves:
             evaluations.append(None)
             continue
         matches = evaluation.matches()
-        shelf = fill_shelf(evaluation.label, "evaluation", matches, max_matches=MAX_MATCHES, max_bytes=room // left)
+        shelf = fill_shelf(evaluation.name, "evaluation", matches, max_matches=MAX_MATCHES, max_bytes=room // left)
         evaluations.append(shelf)
         room, left = room - shelf.num_bytes, left - 1
     return Shelves(tuple(evaluations), tuple(training))

@@ -19,10 +19,11 @@ _MAX_NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One evaluation in the result table."""
+    """One evaluation in the result table. `owner` says whose it is; None where its label says so, or the report holds those of one alone."""
 
     label: str
-    run: str | None
+    owner: str | None
+    name: str
     protocol: str
     direction: str | None
     accuracy: float
@@ -59,9 +60,10 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRow:
-    """What the challenge did in one evaluation."""
+    """What the challenge did in one evaluation. `owner` is as in the result table."""
 
     label: str
+    owner: str | None
     conversion: Rate
     blind_second: Rate
     regression: Rate
@@ -94,7 +96,8 @@ def result_rows(evaluations: Sequence[Evaluation]) -> list[ResultRow]:
     return [
         ResultRow(
             label=evaluation.label,
-            run=evaluation.run.name if evaluation.run is not None else None,
+            owner=_owner(evaluation),
+            name=evaluation.name,
             protocol=protocol_title(evaluation.result),
             direction=evaluation.result.get("direction"),
             accuracy=evaluation.result["accuracy"],
@@ -140,6 +143,7 @@ def exchange_rows(evaluations: Sequence[Evaluation], shelves: Sequence[Shelf | N
         rows.append(
             ExchangeRow(
                 label=evaluation.label,
+                owner=_owner(evaluation),
                 conversion=_rate(result, "conversion", counts.converted if counts is not None else None),
                 blind_second=_rate(result, "blind_second"),
                 regression=_rate(result, "regression", counts.regressed if counts is not None else None),
@@ -226,6 +230,10 @@ def _budget_row(run: Run) -> BudgetRow:
         learned=round(sum(learned)) if learned else None,
         wall_s=sum(wall) if wall else None,
     )
+
+
+def _owner(evaluation: Evaluation) -> str | None:
+    return None if evaluation.owner == evaluation.label else evaluation.owner
 
 
 def _count(settings: Mapping[str, Any], name: str) -> int | None:

@@ -161,11 +161,11 @@ def test_rows_run_from_the_base_to_the_pair(parent):
     page = report_of(parent)
     titles = [shelf["title"] for shelf in page.data["reader-data"]["shelves"]]
     assert titles[:7] == [
-        "zero-shot",
-        "moa-untrained",
+        "untrained base: zero-shot",
+        "untrained base: moa-untrained",
         "grpo",
         "grpo-doubled-cap",
-        "grpo-self-cascade",
+        "grpo: grpo-self-cascade",
         "cooperative",
         "agon",
     ]

@@ -48,6 +48,16 @@ def arms_of(tree: Tree, runs: Sequence[Run]) -> list[ArmRuns]:
     return sorted(found, key=lambda arm: order.index(arm.group))
 
 
+def owners_of(arms: Sequence[ArmRuns]) -> dict[str, str]:
+    """Say for every run, by its name, whose it is: its arm's title, with the seed where the arm was trained more than once."""
+    owners: dict[str, list[str]] = {}
+    for arm in arms:
+        for seed, run in zip(arm.seeds, arm.runs, strict=True):
+            title = arm.title if len(arm.runs) == 1 or seed is None else f"{arm.title}, seed {seed}"
+            owners.setdefault(run.name, []).append(title)
+    return {name: " / ".join(titles) for name, titles in owners.items()}
+
+
 def arm_budgets(arms: Sequence[ArmRuns]) -> list[ArmBudget]:
     """Return what every arm was given and used."""
     return [_budget(arm, budget_rows(arm.runs)) for arm in arms if arm.runs]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agon.report.formats import p_value
-from agon.report.matrix.tree import Node, Tree, name_of, protocol_of, title_of, way_of
+from agon.report.matrix.tree import Node, Tree, detail_of, name_of, title_of
 
 _STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 _MAX_TICKS = 7
@@ -83,7 +83,7 @@ def accuracy_forest(tree: Tree) -> Forest | None:
     if not rows:
         return None
     ends = [end for row in rows for end in (row.low, row.high, *row.dots)]
-    markers = tuple(Marker(title_of(tree.rows[rival]), tree.rows[rival]["accuracy"]) for rival in tree.rivals)
+    markers = tuple(Marker(_marked(tree, tree.rows[rival]), tree.rows[rival]["accuracy"]) for rival in tree.rivals)
     return Forest("Accuracy", "pass@1, share of problems", tuple(rows), scale_of(ends), markers)
 
 
@@ -95,11 +95,12 @@ def difference_forests(tree: Tree) -> list[Forest]:
 def _accuracy_row(row: Node) -> ForestRow:
     dots = tuple(result["accuracy"] for result in row["per_seed"]) if len(row["per_seed"]) > 1 else ()
     low, high = row["interval"]["low"], row["interval"]["high"]
-    return ForestRow(row["title"], _detail(row), row["accuracy"], low, high, dots)
+    return ForestRow(row["title"], detail_of(row), row["accuracy"], low, high, dots)
 
 
-def _detail(row: Node) -> str:
-    return ", ".join(part for part in (protocol_of(row), way_of(row)) if part)
+def _marked(tree: Tree, row: Node) -> str:
+    """Name a rival by its arm, and where it is no row that stands for its arm by what it is of it."""
+    return title_of(row) if tree.is_headline(row) else f"{row['title']} ({detail_of(row)})"
 
 
 def _difference_forest(tree: Tree, rival: str) -> Forest:
@@ -107,7 +108,7 @@ def _difference_forest(tree: Tree, rival: str) -> Forest:
     rows = tuple(
         ForestRow(
             label=tree.rows[test["first"]]["title"],
-            detail=_detail(tree.rows[test["first"]]),
+            detail=detail_of(tree.rows[test["first"]]),
             value=test["difference"],
             low=test["interval"]["low"],
             high=test["interval"]["high"],

@@ -149,9 +149,14 @@ def title_of(row: Node, title: str | None = None) -> str:
     return f"{name} ({_UNCHOSEN})" if row.get("is_unchosen") else name
 
 
+def detail_of(row: Node) -> str:
+    """Say what a row measures and who played, for a place that names its arm."""
+    return ", ".join(part for part in (protocol_of(row), way_of(row)) if part)
+
+
 def name_of(row: Node) -> str:
     """Name a row in one line."""
-    return ", ".join(part for part in (f"{row['title']}: {protocol_of(row)}", way_of(row)) if part)
+    return f"{row['title']}: {detail_of(row)}"
 
 
 def in_group_order(groups: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from agon.report.matrix.frontier import frontier_json
 from agon.report.matrix.panels import InitLine, Panel2x2, init_lines, init_scale, panel_2x2
 from agon.report.matrix.table import Line, protocols_of, table_lines
 from agon.report.matrix.tree import Node, Tree
+from agon.report.notes import Note, NotedRow, notes_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class MatrixView:
     protocols: Sequence[str]
     legend: Sequence[str]
     kinds: Sequence[str]
+    notes: Sequence[Note]
     accuracies: Forest | None
     differences: Sequence[Forest]
     frontier: Mapping[str, Any]
@@ -54,6 +56,7 @@ def matrix_view(tree: Tree, runs: Sequence[Run]) -> MatrixView:
         protocols=protocols_of(lines),
         legend=_legend(tree),
         kinds=list(dict.fromkeys(test["kind"] for test in tree.tests)),
+        notes=notes_once(NotedRow(line.title, line.protocol, line.own["notes"]) for line in lines),
         accuracies=accuracy_forest(tree),
         differences=difference_forests(tree),
         frontier=frontier_json(tree),

@@ -13,6 +13,7 @@ from agon.report.collect import collect
 from agon.report.matrix.arms import arms_of
 from agon.report.matrix.tree import Tree
 from agon.report.page import render
+from agon.runs import read_json, write_evaluation
 
 EXAMPLE = Path(__file__).parents[2] / "comparison" / "example.json"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> {{ 7*7 }}"
@@ -99,6 +100,30 @@ def test_the_page_has_its_parts_and_one_reader(made, tree):
         assert f'href="#{name}"' in source
     assert [run["shown"] for run in data_of(source, "curves-data")["runs"]] == [True] * 4
     assert all(run["bands"] for run in data_of(source, "curves-data")["runs"])
+
+
+def test_every_evaluation_and_exchange_names_its_arm_and_seed(made, tree):
+    source = page_of(made, tree)
+    results = source[source.index('<section id="results">') : source.index('<section id="exchange">')]
+    exchange = source[source.index('<section id="exchange">') : source.index('<section id="curves">')]
+    for seed in (0, 1):
+        for title in ("GRPO", "GRPO, doubled cap", "cooperative exchange", "Agon"):
+            assert f'<th scope="row">single-a<small>{title}, seed {seed}</small></th>' in results
+        assert f'<th scope="row">cascade-a-b<small>Agon, seed {seed}</small></th>' in exchange
+    assert '<th scope="row">single<small>untrained base</small></th>' in results
+    titles = [shelf["title"] for shelf in data_of(source, "reader-data")["shelves"]]
+    assert "Agon, seed 1: cascade-b-a" in titles
+    assert len(set(titles)) == len(titles)
+
+
+def test_samples_of_several_rows_are_told_apart_by_arm(study, fake, tmp_path):
+    tree = study.matrix(fake, tmp_path / "m", seeds=(0,), steps=2, n=4)
+    for name in ("agon", "grpo"):
+        run = tmp_path / "m" / "cells" / f"{name}-s0"
+        result = read_json(run / "evaluations" / "single-a.json")
+        write_evaluation(run, "single-a", {**result, "samples": 2, "pass_at_k": {"2": 0.75}})
+    text = text_of(page_of(tmp_path / "m", tree))
+    assert "GRPO: single-a: pass@2 0.750; Agon: single-a: pass@2 0.750." in text
 
 
 def test_eight_runs_are_shown_one_by_one_too_and_nine_are_not(made, tree, monkeypatch):
