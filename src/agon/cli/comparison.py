@@ -106,7 +106,10 @@ def _exchange_table(rows: Sequence[Row]) -> Table:
 def _test_table(comparison: Comparison, tests: Sequence[PairedTest]) -> Table:
     by_id = {row.id: row for row in comparison.rows}
     rival = by_id[tests[0].second]
-    who = f", {_way(rival)}" if rival.who in ("chosen", "mean", "a-b", "b-a") else ""
+    is_one = all(
+        row.id == rival.id for row in comparison.rows if (row.arm, _protocol(row)) == (rival.arm, _protocol(rival))
+    )
+    who = f", {_way(rival)}" if rival.direction is not None or not is_one else ""
     columns: dict[str, list[str]] = {
         "diff.": [f"{test.difference:+.3f}" for test in tests],
         "95% interval": [f"[{test.interval.low:+.3f}, {test.interval.high:+.3f}]" for test in tests],

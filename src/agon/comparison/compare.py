@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from agon.comparison.arms import PlannedArm, plan_arms, setting_notes
@@ -10,9 +10,9 @@ from agon.comparison.checks import comparable
 from agon.comparison.collect import Collected, collect
 from agon.comparison.headline import headline
 from agon.comparison.ledger import frontier
-from agon.comparison.paired import paired_tests
+from agon.comparison.paired import family_of, paired_tests
 from agon.comparison.panels import init_panel, panel_2x2, why_no_contrasts
-from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison
+from agon.comparison.records import BASE_ARM, BASE_TITLE, Arm, ArmRun, Comparison, PairedTest
 from agon.comparison.rows import BuiltRow, build_rows
 from agon.errors import ConfigError
 
@@ -30,13 +30,14 @@ def compare(
 ) -> Comparison:
     """Compare the runs that the folders stand for: runs, parents of runs, matrices.
 
-    `against` names the rivals that every arm is tested against, arms or rows by id; by default those a matrix names, or cooperative
-    exchange and GRPO with a doubled cap where they are there, or else the first arm. `protocols` keeps rows of these protocols only.
+    `against` names the rivals that every arm is tested against, arms or rows by id (the mean of both directions is a row); by default
+    those a matrix names, or cooperative exchange and GRPO with a doubled cap where they are there, or else the first arm. `protocols`
+    keeps rows of these protocols only.
 
     Raises:
         RunError: a folder is no run, or damaged, or nothing in it was measured.
         DataError: runs that cannot be compared; says which and what to do.
-        ConfigError: a rival or a protocol that is not there.
+        ConfigError: a rival or a protocol that is not there, or a rival that no other arm can be tested against.
     """
     collected = collect(paths)
     subject, measured, notes = comparable(collected.measured, task=task, split=split)
@@ -52,6 +53,8 @@ def compare(
     tested = [item for name, item in headlines.items() if name not in doubles]
     notes += [*more, *(f"{name} stands for the same runs as {first}" for name, first in doubles.items())]
     notes += [*setting_notes(planned), *_missing(collected)]
+    tests = paired_tests(tested, rivals, seed=seed)
+    _require_tests(against, tests)
     rows = tuple(item.row for item in built)
     panel = panel_2x2(built, seed=seed)
     notes += why_no_contrasts(panel, rows)
@@ -59,7 +62,7 @@ def compare(
         subject=subject,
         arms=tuple(_arms(planned, headlines)),
         rows=rows,
-        tests=tuple(paired_tests(tested, rivals, seed=seed)),
+        tests=tuple(tests),
         panel_2x2=panel,
         init_panel=init_panel(planned, headlines),
         frontier=frontier(rows),
@@ -103,7 +106,7 @@ def _rivals(
         row = headlines.get(name) or by_id.get(name)
         if row is None:
             raise ConfigError(
-                f"--against {name!r} is neither an arm nor a row of this comparison; arms: {', '.join(headlines)}"
+                f"--against {name!r} is neither an arm nor a row of this comparison; {_nameable(name, headlines, by_id)}"
             )
         rivals[name] = row
     if against:
@@ -113,6 +116,23 @@ def _rivals(
         trained = [name for name in headlines if name != BASE_ARM]
         names = trained[:1] if len(headlines) > 1 else []
     return {name: headlines[name] for name in names}
+
+
+def _nameable(name: str, headlines: Collection[str], rows: Collection[str]) -> str:
+    """List what a rival can be: the arms, and the rows of the arm that a wrong name begins with."""
+    # An arm's name may hold a colon, and begin as another's does.
+    arm = max((arm for arm in headlines if f"{name}:".startswith(f"{arm}:")), key=len, default=None)
+    arms = f"arms: {', '.join(headlines)}"
+    if arm is None:
+        return f"{arms}; or a row of one (ARM:PROTOCOL:WHO), such as {next(iter(rows))}"
+    return f"{arms}; rows of {arm}: {', '.join(row for row in rows if row.startswith(f'{arm}:'))}"
+
+
+def _require_tests(against: Sequence[str], tests: Sequence[PairedTest]) -> None:
+    families = {test.family for test in tests}
+    for name in against:
+        if family_of(name) not in families:
+            raise ConfigError(f"--against {name!r} tests nothing: no other arm is measured here")
 
 
 def _arms(planned: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) -> list[Arm]:

@@ -24,12 +24,15 @@ def paired_tests(headlines: Sequence[BuiltRow], rivals: Mapping[str, BuiltRow], 
     """
     tests: list[PairedTest] = []
     for name, rival in rivals.items():
-        family = [
-            _test(own, rival, family=f"against {name}", seed=seed) for own in headlines if not _is_same(own, rival)
-        ]
+        family = [_test(own, rival, family=family_of(name), seed=seed) for own in headlines if not _is_same(own, rival)]
         adjusted = holm([test.p for test in family])
         tests += [replace(test, p_holm=p_holm) for test, p_holm in zip(family, adjusted, strict=True)]
     return tests
+
+
+def family_of(rival: str) -> str:
+    """Name the family of the tests against a rival."""
+    return f"against {rival}"
 
 
 def _is_same(own: BuiltRow, rival: BuiltRow) -> bool:

@@ -158,6 +158,22 @@ def test_every_test_shows_both_p_values_and_what_it_could_have_seen(capsys):
     )
 
 
+def test_a_rival_that_shares_its_protocol_with_others_names_its_player(capsys):
+    tree = comparison(arms=("grpo",))
+    by_id = {item.id: item for item in tree.rows}
+    other = replace(by_id["grpo:single:a"], id="grpo:single:b", who="b")
+    tests = [
+        replace(tree.tests[0], first="grpo:cascade:chosen", second=second, family=f"against {second}")
+        for second in ("grpo:cascade:mean", "grpo:single:b", "grpo-doubled-cap:single:a")
+    ]
+    lines = printed(capsys, replace(tree, rows=(*tree.rows, other), tests=tuple(tests)))
+    assert [line.partition(":")[0] for line in lines if line.startswith("against ")] == [
+        "against grpo (cascade, mean)",
+        "against grpo (single, b)",
+        "against grpo-doubled-cap (single)",
+    ]
+
+
 def test_a_cascade_that_is_not_in_the_chosen_direction_says_so_wherever_it_is_named(capsys):
     tree = comparison(arms=("grpo",))
     kept = replace(tree.rows[0], is_unchosen=True)

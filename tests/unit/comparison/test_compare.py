@@ -101,6 +101,36 @@ def test_any_arm_or_row_can_be_the_rival(fake, tmp_path):
         compare([parent], against=["gpro"])
 
 
+def test_the_mean_of_both_directions_can_be_the_rival(fake, tmp_path):
+    parent = quickstart(fake, tmp_path)
+    fake.evaluate(parent / "agon", "agon-a-b", "0001", method="agon", protocol="cascade", direction="a-b")
+    comparison = compare([parent], against=["agon:cascade:mean"])
+    assert {test.second for test in comparison.tests} == {"agon:cascade:mean"}
+    grpo, own = comparison.tests[1], comparison.tests[-1]
+    # the mean of 0111 and 0001: 0, .5, .5, 1. Of grpo 1100: .5 - .5; of its chosen direction: .75 - .5
+    assert (grpo.first, grpo.difference) == ("grpo:single:a", 0.0)
+    assert (own.first, own.difference) == ("agon:cascade:chosen", 0.25)
+
+
+def test_a_rival_that_is_no_row_of_its_arm_is_refused_with_those_that_are(fake, tmp_path):
+    parent = quickstart(fake, tmp_path)
+    # agon was measured in one direction: there is no mean.
+    with pytest.raises(ConfigError, match=r"agon; rows of agon: agon:cascade:b-a, agon:cascade:chosen$"):
+        compare([parent], against=["agon:cascade:mean"])
+    with pytest.raises(ConfigError, match=r"rows of grpo-doubled-cap: grpo-doubled-cap:single:a$"):
+        compare([parent], against=["grpo-doubled-cap:cascade"])
+    with pytest.raises(ConfigError, match=r"or a row of one \(ARM:PROTOCOL:WHO\), such as base:single:base$"):
+        compare([parent], against=["gpro:single:a"])
+
+
+def test_a_rival_that_no_other_arm_can_be_tested_against_is_refused(fake, tmp_path):
+    run = fake.run(tmp_path / "agon", "agon")
+    fake.evaluate(run, "single-a", "10")
+    assert compare([run]).tests == ()
+    with pytest.raises(ConfigError, match=r"^--against 'agon:single:a' tests nothing: no other arm is measured here$"):
+        compare([run], against=["agon:single:a"])
+
+
 def test_a_protocol_can_be_asked_for(fake, tmp_path):
     parent = quickstart(fake, tmp_path)
     comparison = compare([parent], protocols=["cascade"])
