@@ -144,13 +144,10 @@ def test_a_full_server_says_when_to_start_again_and_leaves_no_match_behind(open_
 
 def test_the_direction_switch_swaps_who_drafts_and_players_can_be_seen_alone(open_page):
     page = open_page()
-    assert page.locator(".choice").all_inner_texts() == [
-        "A → B\ncascade",
-        "B → A\ncascade-b-a",
-        "A alone\ndrafter",
-        "B alone\nchallenger",
-        "base alone\nbase",
-    ]
+    expect(page.locator(".choice")).to_have_text(
+        ["A → B cascade", "B → A cascade-b-a", "A alone drafter", "B alone challenger", "base alone base"],
+        use_inner_text=True,
+    )
     play(page, "2 + 2 = ?", gold="4", model="cascade-b-a")
     expect(page.locator(".outcome")).to_contain_text("challenge right")
     expect(stage(page, "drafter").locator("h3")).to_contain_text("by B")
@@ -159,7 +156,9 @@ def test_the_direction_switch_swaps_who_drafts_and_players_can_be_seen_alone(ope
     expect(page.locator(".outcome")).to_contain_text("answer wrong")
     expect(page.locator(".stage")).to_have_count(1)
     expect(page.locator(".stage h3")).to_have_text(re.compile("^Answer"))
-    assert page.locator("#score tbody tr").all_inner_texts() == ["B → A\t1\t0\t1\t1\t0", "base alone\t1\t–\t0\t–\t–"]
+    expect(page.locator("#score tbody tr")).to_have_text(
+        ["B → A\t1\t0\t1\t1\t0", "base alone\t1\t–\t0\t–\t–"], use_inner_text=True
+    )
 
 
 def test_a_match_of_the_visit_is_shown_again_and_can_be_asked_again_with_its_seed(open_page):
@@ -171,9 +170,9 @@ def test_a_match_of_the_visit_is_shown_again_and_can_be_asked_again_with_its_see
     expect(page.locator(".outcome")).to_contain_text("draft wrong → challenge right")
     play(page, "third")
     wait_for_end(page)
-    assert page.locator("#history .mark").all_inner_texts() == ["✗→✓", "✗→✓", "✓→✗"]
+    expect(page.locator("#history .mark")).to_have_text(["✗→✓", "✗→✓", "✓→✗"], use_inner_text=True)
     # Matches, drafts that were right, answers that were right, and what the challenge made of the drafts.
-    assert page.locator("#score tbody tr").all_inner_texts() == ["A → B\t3\t1\t2\t2\t1"]
+    expect(page.locator("#score tbody tr")).to_have_text(["A → B\t3\t1\t2\t2\t1"], use_inner_text=True)
     page.locator("#history button").nth(2).click()
     expect(page.locator("#match .problem")).to_contain_text("first")
     expect(page.locator(".outcome")).to_contain_text("draft right → challenge wrong")
