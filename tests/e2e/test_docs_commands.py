@@ -31,7 +31,7 @@ NOT_RUN = {
     r"agon train": "five minutes; test_quickstart.py runs it small",
     r"agon ablate matrix-quickstart( --resume)?": "an hour; test_ablate.py runs, kills and resumes a small one",
     r"agon compare runs/matrix-quickstart": "needs that matrix; test_ablate.py compares a small one",
-    r".*(svamp\.jsonl|task\.name=mbpp|humaneval|gsm8k|math500|OWNER/NAME).*": "from the Hub",
+    r".*(svamp\.jsonl|task\.name=mbpp|humaneval|gsm8k|math500|evidence-math|OWNER/NAME).*": "from the Hub",
     r"agon eval runs/mine --task problems\.jsonl .*": "the run of the embedded base reads no words",
     r"agon export .*--gguf.*": "llama.cpp's converter; test_run_gguf.py has a stand-in",
     r"agon serve .*--drafter.*": "two servers of language models; remote/test_service.py has stand-ins",
