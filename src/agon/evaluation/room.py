@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agon.config import RolloutSettings
 from agon.errors import ConfigError
 from agon.evaluation.load import Opened
 from agon.match.session import fit_problems
@@ -20,18 +21,14 @@ def require_room(opened: Opened, lineup: Lineup, problems: Sequence[Problem]) ->
     num_drafts = len(lineup.drafters)
     if not lineup.has_challenge or (num_drafts == 1 and lineup.layers == 1):
         return
-    limit, rollout = opened.settings.task.max_prompt_tokens, opened.settings.rollout
+    rollout = opened.settings.rollout
     if lineup.layers > 1:
         # Drafts of later layers read summaries, too.
         longest = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
         rollout = rollout.model_copy(update={"max_challenge_tokens": longest})
-    kept, _ = fit_problems(opened.session, problems, rollout, max_prompt_tokens=limit, num_summaries=num_drafts)
-    if len(kept) < len(problems):
-        asked = f"--drafts {num_drafts}" + (f" --layers {lineup.layers}" if lineup.layers > 1 else "")
-        raise ConfigError(
-            f"{asked} leaves no room in the context of {opened.session.engine.context_length} tokens for "
-            f"{len(problems) - len(kept)} of {len(problems)} problems: lower it, or rollout.max_summary_tokens"
-        )
+    asked = f"--drafts {num_drafts}" + (f" --layers {lineup.layers}" if lineup.layers > 1 else "")
+    remedy = "lower it, or rollout.max_summary_tokens"
+    _require_fit(opened, problems, rollout, num_summaries=num_drafts, asked=asked, remedy=remedy)
 
 
 def with_doubled_caps(opened: Opened, problems: Sequence[Problem]) -> Opened:
@@ -47,11 +44,23 @@ def with_doubled_caps(opened: Opened, problems: Sequence[Problem]) -> Opened:
             "max_challenge_tokens": 2 * caps.max_challenge_tokens,
         }
     )
+    _require_fit(opened, problems, rollout, asked="a doubled cap", remedy="leave it out, or lower the caps")
+    return replace(opened, settings=opened.settings.model_copy(update={"rollout": rollout}))
+
+
+def _require_fit(
+    opened: Opened,
+    problems: Sequence[Problem],
+    rollout: RolloutSettings,
+    *,
+    num_summaries: int = 1,
+    asked: str,
+    remedy: str,
+) -> None:
     limit = opened.settings.task.max_prompt_tokens
-    kept, _ = fit_problems(opened.session, problems, rollout, max_prompt_tokens=limit)
+    kept, _ = fit_problems(opened.session, problems, rollout, max_prompt_tokens=limit, num_summaries=num_summaries)
     if len(kept) < len(problems):
         raise ConfigError(
-            f"a doubled cap leaves no room in the context of {opened.session.engine.context_length} tokens for "
-            f"{len(problems) - len(kept)} of {len(problems)} problems: leave it out, or lower the caps"
+            f"{asked} leaves no room in the context of {opened.session.engine.context_length} tokens for "
+            f"{len(problems) - len(kept)} of {len(problems)} problems: {remedy}"
         )
-    return replace(opened, settings=opened.settings.model_copy(update={"rollout": rollout}))
