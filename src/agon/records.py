@@ -33,8 +33,8 @@ ADAPTERS = ("A", "B")
 # Names a recipe may use. They stand here, not with the code they name, so that settings are checked without importing it.
 METHODS = (
     *("grpo", "grpo-two-groups", "dr_grpo", "dapo", "gspo", "cispo", "rft", "self-refine", "self-refine-conversion"),
-    *("cooperative", "agon", "margin", "permuted", "shared-hidden", "shared-visible", "hidden", "fixed-roles"),
-    *("frozen-opponent", "past-opponent", "tie-break", "answer-visible", "random-reward"),
+    *("cooperative", "independent", "agon", "margin", "permuted", "shared-hidden", "shared-visible", "hidden"),
+    *("fixed-roles", "frozen-opponent", "past-opponent", "tie-break", "answer-visible", "random-reward"),
     *("lcpo-exact", "lcpo-max", "kimi", "grpo-lead", "shorter-better", "soft-overlong"),
 )
 PROTOCOLS = (

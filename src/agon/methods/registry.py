@@ -19,6 +19,7 @@ from agon.methods.grpo_lead import GrpoLead
 from agon.methods.grpo_two_groups import GrpoTwoGroups
 from agon.methods.gspo import Gspo
 from agon.methods.hidden import Hidden
+from agon.methods.independent import Independent
 from agon.methods.kimi import Kimi
 from agon.methods.lcpo import LcpoExact, LcpoMax
 from agon.methods.margin import Margin
@@ -46,6 +47,7 @@ _METHODS: dict[str, BaseMethod] = {
         SelfRefine(),
         SelfRefineConversion(),
         Cooperative(),
+        Independent(),
         Agon(),
         Margin(),
         Permuted(),

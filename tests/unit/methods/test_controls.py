@@ -26,6 +26,12 @@ def test_controls_of_the_line_up_keep_agons_rewards(matches, rewards_of, name):
     assert rewards_of(name, matches) == [(0.5, 2.5, 2.5, 0.5), AGON]
 
 
+def test_independent_learners_are_paid_for_their_own_answers_alone_each_in_a_stream_of_its_own(matches, streams_of):
+    streams = streams_of("independent", matches)
+    assert [(stream.adapter, stream.role) for stream in streams] == [("A", "drafter"), ("B", "challenger")]
+    assert [stream.groups[0].rewards for stream in streams] == [(0.5, 2.5, 2.5, 0.5), COOPERATIVE]
+
+
 @pytest.mark.parametrize("name", ["frozen-opponent", "past-opponent"])
 def test_the_drafts_of_a_frozen_rival_are_not_learned_from(matches, streams_of, name):
     (stream,) = streams_of(name, matches)
@@ -80,6 +86,7 @@ def test_a_truncated_draft_that_nobody_reads_is_no_rival_either(make_match, rewa
         ("shared-hidden", "hidden", False),
         ("shared-visible", "shared", False),
         ("hidden", "hidden", False),
+        ("independent", "hidden", False),
     ],
 )
 def test_what_challengers_read(name, reads, shows_answer):
@@ -87,7 +94,10 @@ def test_what_challengers_read(name, reads, shows_answer):
     assert (lineup.reads, lineup.shows_answer) == (reads, shows_answer)
 
 
-ROTATING = ["cooperative", "agon", "margin", "permuted", "shared-hidden", "hidden", "tie-break", "random-reward"]
+ROTATING = [
+    *("cooperative", "independent", "agon", "margin", "permuted"),
+    *("shared-hidden", "hidden", "tie-break", "random-reward"),
+]
 
 
 @pytest.mark.parametrize("name", ROTATING)
