@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from agon.errors import RunError
 from agon.evaluation.evaluate import better_direction, direction_note, direction_scores
 from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.evaluation.microscope import check_pair, examine
-from agon.evaluation.request import check_ahead, measure
+from agon.evaluation.request import Wish, check_ahead, measure
 from agon.records import Direction
 from agon.runs.atomic import MARKER, remove_leftovers, sha256_of
 from agon.runs.checkpoints import newest_checkpoint
@@ -47,7 +48,8 @@ def measure_run(run: Path, labels: Sequence[str], *, asked: Settings, say: Say) 
         with opened.session:
             # Protocols share their drafts: no request is sampled twice.
             opened = replace(opened, session=opened.session.remembering())
-            scores = _scores(opened) if any(map(_is_direction_of_cascade, missing)) else {}
+            # Sampled when the first direction of a cascade is measured: what needs no choice does not wait for it.
+            scores = cache(partial(_scores, opened))
             for label in missing:
                 if label == MICROSCOPE:
                     _examine(opened, run, stamp=stamp, say=say)
@@ -74,7 +76,7 @@ def measure_base(folder: Path, settings: Settings, labels: Sequence[str], *, say
         with opened.session:
             opened = replace(opened, session=opened.session.remembering())
             for label in missing:
-                _measure_one(opened, label, folder=folder, stamp=stamp, scores={}, say=say)
+                _measure_one(opened, label, folder=folder, stamp=stamp, scores=dict, say=say)
     finally:
         lock.release()
 
@@ -119,13 +121,14 @@ def _measure_one(
     *,
     folder: Path,
     stamp: Mapping[str, str] | None,
-    scores: Mapping[Direction, float],
+    scores: Callable[[], Mapping[Direction, float]],
     say: Say,
 ) -> None:
     wish = wish_named(label)
     with blamed_on(label):
         evaluated = measure(opened, wish, progress=_count)
-    result = {**_with_choice(evaluated.stored, scores, num_problems=len(opened.task.dev)), _MEASURED: stamp}
+    choice = scores() if _is_direction_of_cascade(wish) else {}
+    result = {**_with_choice(evaluated.stored, choice, num_problems=len(opened.task.dev)), _MEASURED: stamp}
     write_evaluation(folder, label, result, evaluated.flat_matches)
     say(f"evaluated {label}: {evaluated.accuracy:.4f} (n={result['n']}, samples={result['samples']})")
 
@@ -144,9 +147,9 @@ def _samples_under(settings: Settings) -> int:
 
 def _with_choice(result: dict[str, Any], scores: Mapping[Direction, float], *, num_problems: int) -> dict[str, Any]:
     """Add to a cascade's result how its direction did on the development problems, and whether that chose it."""
-    direction = result["direction"]
-    if not scores or direction is None or result["protocol"] != "cascade":
+    if not scores:
         return result
+    direction = result["direction"]
     return {
         **result,
         "chosen": direction == better_direction(scores),
@@ -155,10 +158,7 @@ def _with_choice(result: dict[str, Any], scores: Mapping[Direction, float], *, n
     }
 
 
-def _is_direction_of_cascade(label: str) -> bool:
-    if label == MICROSCOPE:
-        return False
-    wish = wish_named(label)
+def _is_direction_of_cascade(wish: Wish) -> bool:
     return wish.protocol == "cascade" and wish.direction != "dev" and wish.split == "test"
 
 

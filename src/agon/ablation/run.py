@@ -198,11 +198,12 @@ def _run_missing(
     plan: Plan, out: Path, states: dict[str, CellState], *, num_parallel: int, on_progress: OnProgress
 ) -> list[Failure]:
     jobs: list[Job] = []
-    if states.get(BASE, "done") != "done":
-        recipe = write_cell_recipe(out, BASE, plan.base)
-        jobs.append(_job(BASE, recipe, out / plan.matrix.base, plan.base_evaluations, "--base"))
     cells = {cell.name: cell for cell in plan.cells}
-    for name in (name for name in cells if states[name] != "done"):
+    for name in starting_order(plan, states):
+        if name == BASE:
+            recipe = write_cell_recipe(out, BASE, plan.base)
+            jobs.append(_job(BASE, recipe, out / plan.matrix.base, plan.base_evaluations, "--base"))
+            continue
         cell = cells[name]
         recipe = write_cell_recipe(out, name, cell.settings)
         jobs.append(_job(name, recipe, out / cell.run, cell.evaluations))
@@ -215,6 +216,13 @@ def _run_missing(
 
     devices = [] if plan.base.model.device == "cpu" else cuda_devices()
     return run_jobs(jobs, num_parallel=num_parallel, on_tick=tell, keep_going=True, devices=devices)
+
+
+def starting_order(plan: Plan, states: Mapping[str, CellState]) -> list[str]:
+    """Return what is missing, the base after the cells of the first seed: it is short, and fills the gap that the first of them leaves."""
+    first = [cell.name for cell in plan.cells if cell.seed == plan.cells[0].seed]
+    names = [*first, BASE, *(cell.name for cell in plan.cells[len(first) :])]
+    return [name for name in names if states.get(name, "done") != "done"]
 
 
 def _running(plan: Plan, cell: PlannedCell | None, name: str, out: Path) -> Running:

@@ -30,6 +30,9 @@ _MACHINE = frozenset(
         "train.max_matches_gb",
     }
 )
+# Settings that say where something lies; the hashes say what it is.
+_PLACES = frozenset({"model.base", "model.revision", "task.path", "task.test_path"})
+_HASHED = (("base", "the base model"), ("data", "the task's data"))
 _NEVER = frozenset({"train.seed", "train.method"})
 _NO_TABLES = ("tracking.", "evaluation.", "verifier.", "alarms.")
 _CAPS = ("rollout.max_draft_tokens", "rollout.max_challenge_tokens")
@@ -48,16 +51,17 @@ class PlannedArm:
 
 
 def plan_arms(collected: Collected) -> list[PlannedArm]:
-    """Return the arms in the order found, those a matrix names first.
+    """Return the arms in the order found, those a matrix names first. What several matrices name alike is one arm.
 
     Raises:
-        DataError: two runs are the same arm with the same seed.
+        DataError: two runs are the same arm with the same seed, or a matrix's with other settings.
     """
     by_run = {training.run: training for training in collected.trainings}
     arms: list[PlannedArm] = []
     for arm, runs in collected.named:
         trainings = tuple(by_run[run] for run in runs if run in by_run)
         arms.append(PlannedArm(arm.name, arm.title, arm.method, trainings, dict(arm.set), arm.group))
+        _require_equal_settings(arms[-1])
     taken = {run for _, runs in collected.named for run in runs}
     others = [training for training in collected.trainings if training.run not in taken]
     names = {arm.name for arm in arms}
@@ -119,6 +123,18 @@ def _name(method: str, settings: Mapping[str, Any], configs: Sequence[Mapping[st
     short = [key.rpartition(".")[2] for key in settings]
     labels = short if len(set(short)) == len(short) else list(settings)
     return f"{method}-{','.join(f'{label}={value}' for label, value in zip(labels, settings.values(), strict=True))}"
+
+
+def _require_equal_settings(arm: PlannedArm) -> None:
+    for training in arm.trainings[1:]:
+        pair = arm.trainings[0], training
+        keys = _differing([one.config for one in pair], _MACHINE | _PLACES)
+        keys += [what for name, what in _HASHED if len({one.hashes.get(name) for one in pair}) > 1]
+        if keys:
+            raise DataError(
+                f"{pair[0].run} and {training.run} are no two seeds of one arm, {arm.name}: they differ in {', '.join(keys)}; "
+                "leave one of them out"
+            )
 
 
 def _require_distinct_seeds(arm: PlannedArm) -> None:

@@ -166,14 +166,26 @@ def _add_folder(path: Path, basket: _Basket) -> None:
         basket.measured += _evaluations(path, None)
         return
     matrix = read_matrix(path)
-    taken = {arm.name for arm, _ in basket.named}
     for arm in matrix.arms:
-        if arm.name in taken:
-            raise RunError(f"{path} has an arm {arm.name!r}, as another matrix has: compare one matrix at a time")
         cells = [path / cell.run for cell in matrix.cells if cell.arm == arm.name]
-        basket.named.append((arm, tuple(basket.names.get(cell.resolve(), str(cell)) for cell in cells)))
+        _add_arm(arm, tuple(basket.names.get(cell.resolve(), str(cell)) for cell in cells), path, basket)
     basket.rivals += [name for name in matrix.rivals if name not in basket.rivals]
     basket.measured += _evaluations(path / matrix.base, None)
+
+
+def _add_arm(arm: MatrixArm, runs: tuple[str, ...], path: Path, basket: _Basket) -> None:
+    """Add a matrix's arm, or further runs to that of another matrix."""
+    for number, (known, earlier) in enumerate(basket.named):
+        if known.name != arm.name:
+            continue
+        if (known.method, dict(known.set)) != (arm.method, dict(arm.set)):
+            raise RunError(
+                f"{path} has an arm {arm.name!r} of {arm.method} with {dict(arm.set)}, another matrix one of {known.method} with "
+                f"{dict(known.set)}: compare one matrix at a time"
+            )
+        basket.named[number] = known, tuple(dict.fromkeys((*earlier, *runs)))
+        return
+    basket.named.append((arm, runs))
 
 
 def read_training(path: Path) -> Training:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agon.ablation.plan import plan_matrix
-from agon.ablation.run import adopt, cell_states, check_plan, describe_states, matrix_in, merge_matrices
+from agon.ablation.run import adopt, cell_states, check_plan, describe_states, matrix_in, merge_matrices, starting_order
 from agon.errors import ConfigError, RunError
 from agon.runs import RunFolder
 from agon.runs.matrix import write_matrix
@@ -67,6 +67,16 @@ def test_cells_that_have_not_begun_or_not_ended_are_told_apart(tmp_path):
     states = cell_states(planned, tmp_path)
     assert states == {"base": "waiting", "agon-s0": "begun", "grpo-s0": "waiting"}
     assert describe_states(states) == "1 begun, 2 waiting"
+
+
+def test_the_base_comes_after_the_cells_of_the_first_seed_and_what_is_done_never(tmp_path):
+    planned = plan(AGON, GRPO, seeds=(3, 1))
+    states = cell_states(planned, tmp_path)
+    assert starting_order(planned, states) == ["agon-s3", "grpo-s3", "base", "agon-s1", "grpo-s1"]
+    assert starting_order(planned, {**states, "agon-s3": "done", "grpo-s1": "begun"}) == [
+        *("grpo-s3", "base", "agon-s1", "grpo-s1")
+    ]
+    assert starting_order(planned, {**states, "base": "done"}) == ["agon-s3", "grpo-s3", "agon-s1", "grpo-s1"]
 
 
 def test_a_base_that_is_not_measured_is_no_cell(tmp_path):

@@ -73,6 +73,40 @@ def test_the_same_arm_with_the_same_seed_twice_is_refused(fake, tmp_path):
         plan(fake, fake.run(tmp_path / "a"), fake.run(tmp_path / "b"))
 
 
+def two_matrices(fake, tmp_path, *settings, seeds=(0, 1), data=("d0", "d0")):
+    """Two matrices of the arm agon with one seed each, their runs with the settings given."""
+    for path, seed, own, hashed in zip(("m", "n"), seeds, settings, data, strict=True):
+        matrix = fake.matrix(tmp_path / path, {"agon": ("agon", "exchange", {})}, seeds=(seed,))
+        fake.evaluate(fake.run(matrix / f"cells/agon-s{seed}", seed=seed, data=hashed, **own), "single-a", "10")
+    return plan_arms(collect([tmp_path / "m", tmp_path / "n"]))
+
+
+def test_seeds_of_one_arm_may_stand_in_two_matrices_made_on_different_machines(fake, tmp_path):
+    ((arm),) = two_matrices(
+        fake,
+        tmp_path,
+        {"model__base": "/a", "task__path": "/a.jsonl", "rollout__max_rows": 64, "evaluation__samples": 2},
+        {"model__base": "/b", "task__path": "/b.jsonl", "rollout__max_rows": 512, "evaluation__samples": 4},
+    )
+    assert [training.seed for training in arm.trainings] == [0, 1]
+
+
+def test_runs_that_learned_otherwise_are_no_seeds_of_one_arm(fake, tmp_path):
+    rates = ({"train__learning_rate": 1e-3, "task__wording": "w"}, {"train__learning_rate": 2e-3, "task__wording": "v"})
+    with pytest.raises(DataError, match=r"agon: they differ in train\.learning_rate, task\.wording; leave one of"):
+        two_matrices(fake, tmp_path, *rates)
+
+
+def test_runs_on_other_data_are_no_seeds_of_one_arm(fake, tmp_path):
+    with pytest.raises(DataError, match="no two seeds of one arm, agon: they differ in the task's data; leave one of"):
+        two_matrices(fake, tmp_path, {}, {}, data=("d0", "d1"))
+
+
+def test_two_matrices_with_the_same_seed_of_an_arm_are_refused(fake, tmp_path):
+    with pytest.raises(DataError, match="are both agon with seed 0: leave one of them out"):
+        two_matrices(fake, tmp_path, {}, {}, seeds=(0, 0))
+
+
 def test_a_run_beside_a_matrix_keeps_a_name_of_its_own(fake, tmp_path):
     matrix = fake.matrix(tmp_path / "m", {"agon": ("agon", "exchange", {})}, seeds=(0,))
     fake.evaluate(fake.run(matrix / "cells/agon-s0"), "single-a", "10")

@@ -80,12 +80,25 @@ def test_a_matrix_names_its_arms_its_rivals_and_what_is_missing(fake, tmp_path):
     assert [item.training is None for item in collected.measured] == [False, True]
 
 
-def test_two_matrices_with_an_arm_of_one_name_are_refused(fake, tmp_path):
-    for name in ("m", "n"):
-        matrix = fake.matrix(tmp_path / name, {"agon": ("agon", "exchange", {})})
-        fake.evaluate(fake.run(matrix / "cells/agon-s0"), "single-a", "10")
-    with pytest.raises(RunError, match="has an arm 'agon', as another matrix has"):
-        collect([tmp_path / "m", tmp_path / "n"])
+def test_an_arm_of_two_matrices_has_the_runs_of_both(fake, tmp_path):
+    paths = []
+    for seed, more in ((0, {}), (1, {"grpo": ("grpo", "baseline", {})})):
+        paths.append(fake.matrix(tmp_path / f"m{seed}", {"agon": ("agon", "exchange", {}), **more}, seeds=(seed,)))
+        fake.evaluate(fake.run(paths[-1] / f"cells/agon-s{seed}", seed=seed), "single-a", "10")
+    named = {arm.name: runs for arm, runs in collect([*paths, tmp_path / "m0" / ".." / "m0"]).named}
+    assert named == {
+        "agon": (str(paths[0] / "cells/agon-s0"), str(paths[1] / "cells/agon-s1")),
+        "grpo": (str(paths[1] / "cells/grpo-s1"),),
+    }
+
+
+@pytest.mark.parametrize("other", [("margin", "exchange", {}), ("agon", "exchange", {"reward.conversion": 3.0})])
+def test_an_arm_that_is_another_in_a_second_matrix_is_refused(fake, tmp_path, other):
+    paths = [fake.matrix(tmp_path / "m", {"x": ("agon", "exchange", {})}), fake.matrix(tmp_path / "n", {"x": other})]
+    for path in paths:
+        fake.evaluate(fake.run(path / "cells/x-s0"), "single-a", "10")
+    with pytest.raises(RunError, match=r"n has an arm 'x' of .*, another matrix one of agon with \{\}: compare one"):
+        collect(paths)
 
 
 def test_a_run_without_evaluations_is_refused_with_the_command_that_makes_one(fake, tmp_path):
