@@ -20,6 +20,7 @@ PlainWording = Literal["plain-v1", "plain-v2", "plain-v3"]
 Direction = Literal["a-b", "b-a"]
 Reading = Literal["own", "shared", "placebo", "empty", "hidden"]
 Doubt = Literal["likelihood", "agreement"]
+Standing = Literal["first", "second", "majority", "likeliest"]
 Signal = Literal["correctness", "reward"]
 
 OUTCOMES: tuple[Outcome, ...] = ("correct", "wrong", "unparsed", "truncated", "timeout", "error")
@@ -168,9 +169,9 @@ class Summary:
 class Lineup:
     """Who plays a match: one draft by each of `drafters`, then, if `has_challenge`, one challenge that reads them all.
 
-    Adapters by name; None is the bare base. `vote` makes the most frequent answer among the drafts final, `likeliest` the draft of the
-    highest mean logprob a token (nats), of those that have an answer, `second_counts` the second draft (the blind second pass). Without any of
-    these the challenge is final, or else the first draft.
+    Adapters by name; None is the bare base. Where there is no challenge, `stands` says which draft is final: the first, the second (the blind
+    second pass), the first of the most frequent answer (`majority`), or of those that have an answer that with the highest mean logprob a
+    token (`likeliest`, nats).
 
     `reads` is what the challenger sees: its `own` match's drafts; the drafts of the problem's first match (`shared`); those of
     another problem (`placebo`); the stand-in of an `empty` draft; or the plain draft prompt (`hidden`). `shows_answer` leaves the
@@ -183,9 +184,7 @@ class Lineup:
     drafters: tuple[str | None, ...]
     has_challenge: bool = False
     challenger: str | None = None
-    vote: bool = False
-    likeliest: bool = False
-    second_counts: bool = False
+    stands: Standing = "first"
     reads: Reading = "own"
     shows_answer: bool = False
     layers: int = 1
@@ -288,6 +287,7 @@ __all__ = [
     "Reading",
     "Request",
     "Role",
+    "Standing",
     "StopReason",
     "Summary",
     "SummaryStyle",

@@ -27,7 +27,7 @@ def default_label(
         split,
         protocol,
         direction or "-".join((name or "base").lower() for name in dict.fromkeys(lineup.drafters)),
-        f"k{num_drafts}" if num_drafts > 1 and not lineup.second_counts else "",
+        f"k{num_drafts}" if num_drafts > 1 and lineup.stands != "second" else "",
         f"l{lineup.layers}" if lineup.layers > 1 else "",
         f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",
         "doubled-cap" if has_doubled_cap else "",

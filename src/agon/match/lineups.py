@@ -54,12 +54,12 @@ def lineup_for(
     if protocol == "moa":
         return Lineup(drafters=(player,) * drafts, has_challenge=True, challenger=player, layers=layers)
     if protocol == "majority":
-        return Lineup(drafters=(player,) * drafts, vote=True)
+        return Lineup(drafters=(player,) * drafts, stands="majority")
     if protocol == "likeliest":
         is_pair = player is None and not is_base
-        return Lineup(drafters=_one_of_each(drafts) if is_pair else (player,) * drafts, likeliest=True)
+        return Lineup(drafters=_one_of_each(drafts) if is_pair else (player,) * drafts, stands="likeliest")
     if protocol == "blind-second":
-        return Lineup(drafters=(first, second), second_counts=True)
+        return Lineup(drafters=(first, second), stands="second")
     assert protocol in _CASCADES, "every known protocol has a line-up"
     return Lineup(
         drafters=(first,) * drafts,

@@ -15,11 +15,15 @@ Vote = str | Fraction
 
 def chosen_draft(drafts: Sequence[Completion], lineup: Lineup, style: AnswerStyle) -> int:
     """Return the number of the draft that counts: the second of a blind pair, the likeliest, the majority's first, or the first."""
-    if lineup.second_counts:
-        return 1
-    if lineup.likeliest:
-        return likeliest(drafts, style)
-    return majority(votes(drafts, style)) if lineup.vote or lineup.doubt is not None else 0
+    match "majority" if lineup.doubt is not None else lineup.stands:
+        case "first":
+            return 0
+        case "second":
+            return 1
+        case "majority":
+            return majority(votes(drafts, style))
+        case "likeliest":
+            return likeliest(drafts, style)
 
 
 def is_challenged(drafts: Sequence[Completion], lineup: Lineup, style: AnswerStyle) -> bool:

@@ -73,9 +73,11 @@ def test_without_a_direction_one_player_plays_both_stages(protocol):
 
 
 def test_the_likeliest_is_of_one_player_or_of_a_pair():
-    assert lineup_for("likeliest", direction=None, adapter="B", num_drafts=3) == Lineup(("B", "B", "B"), likeliest=True)
-    assert lineup_for("likeliest", adapter=None) == Lineup(("A", "B"), likeliest=True)
-    assert lineup_for("likeliest", adapter=None, is_base=True, num_drafts=4) == Lineup((None,) * 4, likeliest=True)
+    assert lineup_for("likeliest", direction=None, adapter="B", num_drafts=3) == Lineup(
+        ("B", "B", "B"), stands="likeliest"
+    )
+    assert lineup_for("likeliest", adapter=None) == Lineup(("A", "B"), stands="likeliest")
+    assert lineup_for("likeliest", adapter=None, is_base=True, num_drafts=4) == Lineup((None,) * 4, stands="likeliest")
     with pytest.raises(
         ConfigError, match=r"--drafts is 3, .* one draft of each adapter: leave it out, or .* --adapter"
     ):

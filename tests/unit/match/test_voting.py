@@ -34,9 +34,9 @@ def test_the_majority_is_the_first_draft_of_the_most_frequent_answer(cast, chose
 def test_the_majority_stands_only_where_a_line_up_says_so():
     drafts = [_draft("3"), _draft("2"), _draft("2")]
     assert chosen_draft(drafts, Lineup(THREE), "tags") == 0
-    assert chosen_draft(drafts, Lineup(THREE, vote=True), "tags") == 1
+    assert chosen_draft(drafts, Lineup(THREE, stands="majority"), "tags") == 1
     assert chosen_draft(drafts, Lineup(THREE, has_challenge=True, doubt="agreement"), "tags") == 1
-    assert chosen_draft(drafts, Lineup(("A", "B"), second_counts=True), "tags") == 1
+    assert chosen_draft(drafts, Lineup(("A", "B"), stands="second"), "tags") == 1
 
 
 def test_the_likeliest_draft_is_that_of_the_highest_mean_logprob_whatever_its_length():
@@ -44,7 +44,7 @@ def test_the_likeliest_draft_is_that_of_the_highest_mean_logprob_whatever_its_le
     drafts = [_draft("1", (-0.3, -0.3, -0.3)), _draft("2", (-0.8,)), _draft("3", (-0.1, -0.1))]
     assert likeliest(drafts, "tags") == 2
     assert likeliest(drafts[:2], "tags") == 0
-    assert chosen_draft(drafts, Lineup(THREE, likeliest=True), "tags") == 2
+    assert chosen_draft(drafts, Lineup(THREE, stands="likeliest"), "tags") == 2
 
 
 def test_a_draft_without_an_answer_is_never_the_likeliest_of_those_with_one():
