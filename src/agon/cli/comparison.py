@@ -209,7 +209,7 @@ def _way(row: Row) -> str:
 
 def _protocol(row: Row) -> str:
     """Name what was measured, whoever played."""
-    name = row.protocol if row.drafts == 1 else f"{row.protocol} k{row.drafts}"
+    name = row.protocol if row.drafts == 1 else f"{row.protocol}, {row.drafts} drafts"
     if row.label:
         name = row.label if row.label.startswith(row.protocol) else f"{name} {row.label}"
     return f"{name}, doubled cap" if row.has_doubled_cap else name
