@@ -93,3 +93,13 @@ def test_unequal_budgets_and_unfinished_runs_and_failed_checks_are_said(fake, tm
         f"{two} has done 2 of 9 steps",
         f"{two} (single): the checker failed on 1 answers, which count as wrong",
     ]
+
+
+def test_caps_other_than_the_trainings_are_said_and_doubled_ones_are_not(fake, tmp_path):
+    runs = two_runs(fake, tmp_path)  # trained with drafts of at most 44 tokens
+    fake.evaluate(runs[0], "longer", "1111", protocol="moa", caps={"draft": 60, "challenge": None})
+    fake.evaluate(runs[0], "same", "1111", protocol="majority", caps={"draft": 44, "challenge": 9})
+    fake.evaluate(runs[1], "doubled", "1111", method="grpo", caps={"draft": 88, "challenge": None}, doubled_cap=True)
+    assert comparable(collect(runs).measured).notes == [
+        f"{runs[0]} (longer) was measured with other caps than its training's: drafts 60 tokens in place of 44"
+    ]
