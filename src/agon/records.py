@@ -178,7 +178,7 @@ class Lineup:
     answer in the summary. With `layers` above 1 every drafter drafts again, reading all drafts of the layer before, and the challenge
     reads the last layer (mixture of agents, arXiv:2406.04692, which counts the challenge as one layer more). `doubt` challenges only
     where the draft is doubtful: its mean logprob a token (`likelihood`, nats; minus infinity without an answer) or the largest share of
-    drafts with one answer (`agreement`) is below `threshold`. Elsewhere the draft is final; among several, the majority.
+    drafts with one answer (`agreement`) is below `threshold`. Elsewhere the majority's draft is final, whatever `stands` says.
     """
 
     drafters: tuple[str | None, ...]
