@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +127,13 @@ def _name(method: str, settings: Mapping[str, Any], configs: Sequence[Mapping[st
 
 
 def _require_equal_settings(arm: PlannedArm) -> None:
-    for training in arm.trainings[1:]:
-        pair = arm.trainings[0], training
+    # Not all with the first alone: an older run's file may lack the setting in which two others differ.
+    for pair in combinations(arm.trainings, 2):
         keys = _differing([one.config for one in pair], _MACHINE | _PLACES)
         keys += [what for name, what in _HASHED if len({one.hashes.get(name) for one in pair}) > 1]
         if keys:
             raise DataError(
-                f"{pair[0].run} and {training.run} are no two seeds of one arm, {arm.name}: they differ in {', '.join(keys)}; "
+                f"{pair[0].run} and {pair[1].run} are no two seeds of one arm, {arm.name}: they differ in {', '.join(keys)}; "
                 "leave one of them out"
             )
 

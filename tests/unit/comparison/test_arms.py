@@ -102,6 +102,16 @@ def test_runs_on_other_data_are_no_seeds_of_one_arm(fake, tmp_path):
         two_matrices(fake, tmp_path, {}, {}, data=("d0", "d1"))
 
 
+def test_a_run_from_before_a_setting_was_written_does_not_join_two_that_differ_in_it(fake, tmp_path):
+    for seed, own in enumerate(({}, {"train__learning_rate": 1e-3}, {"train__learning_rate": 2e-3})):
+        matrix = fake.matrix(tmp_path / f"m{seed}", {"agon": ("agon", "exchange", {})}, seeds=(seed,))
+        fake.evaluate(fake.run(matrix / f"cells/agon-s{seed}", seed=seed, **own), "single-a", "10")
+    with pytest.raises(
+        DataError, match=r"agon-s1 and .*agon-s2 are no two seeds of one arm, agon: they differ in train\.learning_rate"
+    ):
+        plan_arms(collect([tmp_path / f"m{seed}" for seed in range(3)]))
+
+
 def test_two_matrices_with_the_same_seed_of_an_arm_are_refused(fake, tmp_path):
     with pytest.raises(DataError, match="are both agon with seed 0: leave one of them out"):
         two_matrices(fake, tmp_path, {}, {}, seeds=(0, 0))
