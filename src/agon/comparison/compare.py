@@ -51,8 +51,8 @@ def compare(
     rivals = _rivals(against, headlines, built, by_default=collected.rivals or DEFAULT_RIVALS)
     doubles = _doubles(planned)
     tested = [item for name, item in headlines.items() if name not in doubles]
-    notes += [*more, *(f"{name} stands for the same runs as {first}" for name, first in doubles.items())]
-    notes += [*setting_notes(planned), *_missing(collected)]
+    notes += [*more, *(_note_on_double(name, first, planned) for name, first in doubles.items())]
+    notes += [*_notes_on_seeds(planned, headlines, collected.unmeasured), *setting_notes(planned), *_missing(collected)]
     tests = paired_tests(tested, rivals, seed=seed)
     _require_tests(against, tests)
     rows = tuple(item.row for item in built)
@@ -83,14 +83,41 @@ def _headlines(planned: Sequence[PlannedArm], built: Sequence[BuiltRow]) -> dict
 
 
 def _doubles(planned: Sequence[PlannedArm]) -> dict[str, str]:
-    """Return the arms whose runs are those of an arm before them, with that arm: testing both would count one test twice."""
-    first: dict[tuple[str, ...], str] = {}
+    """Return the arms with no run that another arm has not, with that arm: testing both would count runs twice."""
+    runs = {arm.name: {training.run for training in arm.trainings} for arm in planned if arm.trainings}
     doubles: dict[str, str] = {}
-    for arm in planned:
-        runs = tuple(training.run for training in arm.trainings)
-        if runs and first.setdefault(runs, arm.name) != arm.name:
-            doubles[arm.name] = first[runs]
+    for name, own in runs.items():
+        # Of arms with equal runs the first stays.
+        larger = [other for other in runs if own < runs[other]] or [other for other in runs if own == runs[other]]
+        if larger[0] != name:
+            doubles[name] = larger[0]
     return doubles
+
+
+def _note_on_double(name: str, first: str, planned: Sequence[PlannedArm]) -> str:
+    counts = {arm.name: len(arm.trainings) for arm in planned}
+    runs = "the same runs as" if counts[name] == counts[first] else f"{counts[name]} of the {counts[first]} runs of"
+    return f"{name} stands for {runs} {first}"
+
+
+def _notes_on_seeds(
+    planned: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow], unmeasured: Collection[str]
+) -> list[str]:
+    """Say which trainings of an arm are missing from the row it is tested by; of those without any evaluation another note tells."""
+    notes: list[str] = []
+    for arm in planned:
+        if arm.name not in headlines:
+            continue
+        row = headlines[arm.name].row
+        held = {item.run for item in row.per_seed}
+        known = [training.run for training in arm.trainings if training.run not in unmeasured]
+        missing = [run for run in known if run not in held]
+        if missing:
+            notes.append(
+                f"{row.id} holds {len(held)} of {len(known)} measured trainings, and is what {arm.name} is tested by; "
+                f"without: {', '.join(missing)}"
+            )
+    return notes
 
 
 def _rivals(

@@ -36,9 +36,9 @@ def family_of(rival: str) -> str:
 
 
 def _is_same(own: BuiltRow, rival: BuiltRow) -> bool:
-    """Tell whether two rows are one: the same row, or that of an arm which shares the rival's runs."""
-    places = [[(item.run, item.labels) for item in built.row.per_seed] for built in (own, rival)]
-    return places[0] == places[1]
+    """Tell whether two rows are one: the same row, or those of two arms that share an evaluation."""
+    first, second = ([(item.run, item.labels) for item in built.row.per_seed] for built in (own, rival))
+    return first == second or (own.row.arm != rival.row.arm and not set(first).isdisjoint(second))
 
 
 def _test(own: BuiltRow, rival: BuiltRow, *, family: str, seed: int) -> PairedTest:

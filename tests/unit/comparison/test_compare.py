@@ -85,6 +85,35 @@ def test_arms_that_share_their_runs_are_tested_once_and_that_is_said(fake, tmp_p
     assert {row.arm for row in comparison.rows} == {"agon", "w1", "grpo"}
 
 
+def test_an_arm_that_shares_some_runs_of_another_is_not_tested_beside_it_or_against_it(fake, tmp_path):
+    one = fake.matrix(tmp_path / "m", {name: ("agon", "exchange", {}) for name in ("w1", "agon", "grpo")}, seeds=(0,))
+    index = read_json(one / "matrix.json")
+    index["cells"][0]["run"] = "cells/agon-s0"
+    (one / "matrix.json").write_text(json.dumps(index))
+    more = fake.matrix(tmp_path / "n", {"agon": ("agon", "exchange", {})}, seeds=(1,))
+    for run, seed in ((one / "cells/agon-s0", 0), (one / "cells/grpo-s0", 0), (more / "cells/agon-s1", 1)):
+        fake.evaluate(fake.run(run, seed=seed), "single-a", "10")
+    comparison = compare([one, more], against=["agon", "w1"])
+    assert [(test.first, test.second) for test in comparison.tests] == [
+        ("grpo:single:a", "agon:single:a"),
+        ("grpo:single:a", "w1:single:a"),
+    ]
+    assert comparison.notes == ("w1 stands for 1 of the 2 runs of agon",)
+
+
+def test_the_trainings_that_are_missing_from_the_row_an_arm_is_tested_by_are_said(fake, tmp_path):
+    matrix = fake.matrix(tmp_path / "m", {"agon": ("agon", "exchange", {})}, seeds=(0, 1))
+    for seed, more in enumerate(({"chosen": True}, {})):
+        run = fake.run(matrix / f"cells/agon-s{seed}", seed=seed)
+        fake.evaluate(run, "cascade-a-b", "10", protocol="cascade", direction="a-b", **more)
+    comparison = compare([matrix])
+    assert comparison.arms[0].headline == "agon:cascade:chosen"
+    assert comparison.notes == (
+        "agon:cascade:chosen holds 1 of 2 measured trainings, and is what agon is tested by; "
+        f"without: {matrix / 'cells/agon-s1'}",
+    )
+
+
 def test_without_a_known_rival_the_first_arm_is_the_rival(fake, tmp_path):
     runs = [fake.run(tmp_path / name, name) for name in ("margin", "agon")]
     for run in runs:
