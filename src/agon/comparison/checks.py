@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from agon.comparison.collect import Measured, Training
 from agon.comparison.records import Subject
+from agon.comparison.variants import changed_caps
 from agon.errors import DataError
-from agon.runs.evaluations import has_doubled_cap
 
 _MAX_NAMES = 3
 
@@ -153,18 +153,8 @@ def _more_notes(measured: Sequence[Measured], trainings: Sequence[Training]) -> 
 
 
 def _note_on_caps(item: Measured) -> str | None:
-    """Say where an evaluation had other caps than its training, beside those of a doubled cap, which its row names. Older results hold none."""
-    caps, training = item.result.get("caps") or {}, item.training
-    if training is None:
-        return None
-    factor = 2 if has_doubled_cap(item.result) else 1
-    changed = [
-        f"{stage}s {cap} tokens in place of {factor * trained}"
-        for stage in ("draft", "challenge")
-        if (cap := caps.get(stage)) is not None
-        and (trained := training.config.get(f"rollout.max_{stage}_tokens")) is not None
-        and cap != factor * trained
-    ]
+    """Say where an evaluation had other caps than its training, beside those of a doubled cap, which its row names."""
+    changed = [f"{stage}s {cap} tokens in place of {trained}" for stage, (cap, trained) in changed_caps(item).items()]
     return f"{item.place} was measured with other caps than its training's: {', '.join(changed)}" if changed else None
 
 

@@ -10,7 +10,7 @@ from agon.comparison.arms import PlannedArm
 from agon.comparison.collect import Measured, Training
 from agon.comparison.directions import chosen_direction, unmeasured_choices
 from agon.comparison.records import BASE_ARM, BASE_TITLE, Row, SeedResult, Tokens
-from agon.comparison.variants import Variant, players_of, variant_of
+from agon.comparison.variants import Variant, changed_caps, players_of, variant_of
 from agon.records import DIRECTIONS, PROTOCOLS
 from agon.stats import Answers, Interval, accuracy_interval, nested_interval, seed_spread
 
@@ -110,8 +110,8 @@ def _cells(
     for training in sorted(trainings, key=lambda item: -1 if item is None or item.seed is None else item.seed):
         own = [item for item in measured if item.training is training]
         found: dict[tuple[Variant, str], Measured] = {}
-        # The default label is the shortest: it is the one that other runs have too.
-        for item in sorted(own, key=lambda item: (len(item.label), item.label)):
+        # The default label is the shortest: it is the one that other runs have too. Other caps than in training never are the default.
+        for item in sorted(own, key=lambda item: (bool(changed_caps(item)), len(item.label), item.label)):
             variant, who = variant_of(item), players_of(item)
             taken = (variant, who) in found
             found[(variant._replace(label=item.label) if taken else variant), who] = item

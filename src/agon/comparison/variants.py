@@ -7,6 +7,8 @@ from typing import NamedTuple
 from agon.comparison.collect import Measured
 from agon.runs.evaluations import has_doubled_cap
 
+_STAGES = ("draft", "challenge")
+
 
 class Variant(NamedTuple):
     """What is measured, whoever plays.
@@ -50,3 +52,20 @@ def players_of(item: Measured) -> str:
     if challenger is None or set(drafters) == {challenger}:
         return "+".join(dict.fromkeys(drafters))
     return f"{'+'.join(dict.fromkeys(drafters))}-{challenger}"
+
+
+def changed_caps(item: Measured) -> dict[str, tuple[int, int]]:
+    """Return the caps an evaluation had where they are not its training's, by stage: tokens, and those of its training.
+
+    Those of a doubled cap are twice its training's. Older results hold no caps, and the base has no training.
+    """
+    if item.training is None:
+        return {}
+    factor = 2 if has_doubled_cap(item.result) else 1
+    caps = item.result.get("caps") or {}
+    pairs = {stage: (caps.get(stage), item.training.config.get(f"rollout.max_{stage}_tokens")) for stage in _STAGES}
+    return {
+        stage: (cap, factor * trained)
+        for stage, (cap, trained) in pairs.items()
+        if cap is not None and trained is not None and cap != factor * trained
+    }

@@ -151,6 +151,18 @@ def test_two_measurements_of_the_same_thing_are_told_apart_by_label(fake, tmp_pa
     assert [item.seed for item in rows["base:single:base"].per_seed] == [None]
 
 
+def test_a_measurement_with_other_caps_than_in_training_takes_no_place_among_seeds_for_its_short_label(fake, tmp_path):
+    runs = [fake.run(tmp_path / f"agon-s{seed}", seed=seed) for seed in (0, 1)]  # drafts of at most 44 tokens
+    for run in runs:
+        fake.evaluate(run, "single-a", "1100", caps={"draft": 44, "challenge": None})
+    fake.evaluate(runs[0], "long", "1111", caps={"draft": 60, "challenge": None})
+    rows, _ = rows_of(*runs)
+    assert {name: (row.seeds, row.accuracy) for name, row in rows.items()} == {
+        "agon:single:a": ((0, 1), 0.5),
+        "agon:single:a:long": ((0,), 1.0),
+    }
+
+
 def test_a_doubled_cap_is_no_further_seed_of_the_plain_one(fake, tmp_path):
     runs = [fake.run(tmp_path / f"s{seed}", "grpo", seed=seed) for seed in (0, 1)]
     fake.evaluate(runs[0], "single-a", "1100", method="grpo")
