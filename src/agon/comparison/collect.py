@@ -102,14 +102,14 @@ class Collected:
 
 @dataclass(slots=True)
 class _Basket:
-    """What was found so far. `names` are the folders by their true places: a run may be given twice, in two spellings."""
+    """What was found so far. `names` and `waiting` are folders by their true places: a run may be given twice, in two spellings."""
 
     names: dict[Path, str] = field(default_factory=dict[Path, str])
     trainings: dict[str, Training] = field(default_factory=dict[str, Training])
     measured: list[Measured] = field(default_factory=list[Measured])
     named: list[tuple[MatrixArm, tuple[str, ...]]] = field(default_factory=list[tuple[MatrixArm, tuple[str, ...]]])
     rivals: list[str] = field(default_factory=list[str])
-    waiting: list[str] = field(default_factory=list[str])
+    waiting: dict[Path, str] = field(default_factory=dict[Path, str])
 
 
 def collect(paths: Sequence[Path]) -> Collected:
@@ -138,15 +138,14 @@ def collect(paths: Sequence[Path]) -> Collected:
         tuple(basket.measured),
         tuple(basket.named),
         tuple(basket.rivals),
-        tuple(basket.waiting),
+        tuple(basket.waiting.values()),
         tuple(unmeasured),
     )
 
 
 def _add_run(path: Path, basket: _Basket) -> None:
     if folder_kind(path) is None:
-        if str(path) not in basket.waiting:
-            basket.waiting.append(str(path))
+        basket.waiting.setdefault(path.resolve(), str(path))
     elif path.resolve() not in basket.names:
         training = read_training(path)
         basket.names[path.resolve()] = training.run

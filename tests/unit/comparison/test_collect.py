@@ -29,13 +29,14 @@ def test_a_run_gives_its_settings_its_mean_metrics_and_its_evaluations(fake, tmp
 
 
 def test_a_run_given_twice_in_two_spellings_counts_once(fake, tmp_path, monkeypatch):
-    fake.parent(tmp_path / "q", children=["agon"], default="agon")
+    fake.parent(tmp_path / "q", children=["agon", "grpo"], default="agon")
     fake.evaluate(fake.run(tmp_path / "q/agon"), "single", "10")
     fake.evaluate(tmp_path / "q", "zero-shot", "10", method=None)
     monkeypatch.chdir(tmp_path)
     collected = collect([Path("q/agon"), tmp_path / "q", Path("q"), Path("q/../q/agon")])
     assert [training.run for training in collected.trainings] == ["q/agon"]
     assert [item.label for item in collected.measured] == ["single", "zero-shot"]
+    assert collected.waiting == (str(tmp_path / "q/grpo"),)
 
 
 def test_a_cell_given_by_itself_before_its_matrix_still_belongs_to_its_arm(fake, tmp_path, monkeypatch):
