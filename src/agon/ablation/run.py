@@ -220,8 +220,12 @@ def _run_missing(
 
 def starting_order(plan: Plan, states: Mapping[str, CellState]) -> list[str]:
     """Return what is missing, the base after the cells of the first seed: it is short, and fills the gap that the first of them leaves."""
-    first = [cell.name for cell in plan.cells if cell.seed == plan.cells[0].seed]
-    names = [*first, BASE, *(cell.name for cell in plan.cells[len(first) :])]
+    first = plan.cells[0].seed
+    names = [
+        *(cell.name for cell in plan.cells if cell.seed == first),
+        BASE,
+        *(cell.name for cell in plan.cells if cell.seed != first),
+    ]
     return [name for name in names if states.get(name, "done") != "done"]
 
 

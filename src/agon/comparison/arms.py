@@ -55,7 +55,7 @@ def plan_arms(collected: Collected) -> list[PlannedArm]:
     """Return the arms in the order found, those a matrix names first. What several matrices name alike is one arm.
 
     Raises:
-        DataError: two runs are the same arm with the same seed, or a matrix's with other settings.
+        DataError: two runs are the same arm with the same seed, or runs of a named arm learned with other settings, base or data.
     """
     by_run = {training.run: training for training in collected.trainings}
     arms: list[PlannedArm] = []
@@ -77,7 +77,7 @@ def setting_notes(arms: Sequence[PlannedArm]) -> list[str]:
     """Say in which settings arms of different methods differ, beside those that name an arm and those its method fixes."""
     first = [arm.trainings[0].config for arm in arms if arm.trainings]
     names = {key for arm in arms for key in arm.settings}
-    keys = [key for key in _differing(first, _MACHINE) if key not in names]
+    keys = [key for key in _differing(first, _MACHINE | _PLACES) if key not in names]
     return [f"arms also differ in {', '.join(keys)}"] if keys else []
 
 
@@ -134,7 +134,7 @@ def _require_equal_settings(arm: PlannedArm) -> None:
         if keys:
             raise DataError(
                 f"{pair[0].run} and {pair[1].run} are no two seeds of one arm, {arm.name}: they differ in {', '.join(keys)}; "
-                "leave one of them out"
+                "compare them apart"
             )
 
 

@@ -93,12 +93,16 @@ def test_seeds_of_one_arm_may_stand_in_two_matrices_made_on_different_machines(f
 
 def test_runs_that_learned_otherwise_are_no_seeds_of_one_arm(fake, tmp_path):
     rates = ({"train__learning_rate": 1e-3, "task__wording": "w"}, {"train__learning_rate": 2e-3, "task__wording": "v"})
-    with pytest.raises(DataError, match=r"agon: they differ in train\.learning_rate, task\.wording; leave one of"):
+    with pytest.raises(
+        DataError, match=r"agon: they differ in train\.learning_rate, task\.wording; compare them apart"
+    ):
         two_matrices(fake, tmp_path, *rates)
 
 
 def test_runs_on_other_data_are_no_seeds_of_one_arm(fake, tmp_path):
-    with pytest.raises(DataError, match="no two seeds of one arm, agon: they differ in the task's data; leave one of"):
+    with pytest.raises(
+        DataError, match="no two seeds of one arm, agon: they differ in the task's data; compare them apart"
+    ):
         two_matrices(fake, tmp_path, {}, {}, data=("d0", "d1"))
 
 
@@ -127,7 +131,7 @@ def test_a_run_beside_a_matrix_keeps_a_name_of_its_own(fake, tmp_path):
 
 def test_settings_that_differ_beside_the_method_are_said(fake, tmp_path):
     runs = [
-        fake.run(tmp_path / "a", "agon", train__learning_rate=1e-3),
-        fake.run(tmp_path / "b", "grpo", train__learning_rate=2e-3),
+        fake.run(tmp_path / "a", "agon", train__learning_rate=1e-3, model__base="/a"),
+        fake.run(tmp_path / "b", "grpo", train__learning_rate=2e-3, model__base="/b"),
     ]
     assert setting_notes(plan(fake, *runs)) == ["arms also differ in train.learning_rate"]

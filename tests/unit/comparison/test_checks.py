@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from agon.comparison.checks import comparable
@@ -96,10 +98,15 @@ def test_unequal_budgets_and_unfinished_runs_and_failed_checks_are_said(fake, tm
 
 
 def test_caps_other_than_the_trainings_are_said_and_doubled_ones_are_not(fake, tmp_path):
-    runs = two_runs(fake, tmp_path)  # trained with drafts of at most 44 tokens
+    runs = two_runs(fake, tmp_path)  # trained with drafts of at most 44 tokens, the pair's challenges of 30
+    config = json.loads((runs[0] / "config.json").read_text())
+    config["rollout"]["max_challenge_tokens"] = 30
+    (runs[0] / "config.json").write_text(json.dumps(config))
     fake.evaluate(runs[0], "longer", "1111", protocol="moa", caps={"draft": 60, "challenge": None})
-    fake.evaluate(runs[0], "same", "1111", protocol="majority", caps={"draft": 44, "challenge": 9})
+    fake.evaluate(runs[0], "same", "1111", protocol="majority", caps={"draft": 44, "challenge": 30})
+    fake.evaluate(runs[0], "shorter", "1111", protocol="cascade", caps={"draft": 44, "challenge": 9})
     fake.evaluate(runs[1], "doubled", "1111", method="grpo", caps={"draft": 88, "challenge": None}, doubled_cap=True)
     assert comparable(collect(runs).measured).notes == [
-        f"{runs[0]} (longer) was measured with other caps than its training's: drafts 60 tokens in place of 44"
+        f"{runs[0]} (longer) was measured with other caps than its training's: drafts 60 tokens in place of 44",
+        f"{runs[0]} (shorter) was measured with other caps than its training's: challenges 9 tokens in place of 30",
     ]
