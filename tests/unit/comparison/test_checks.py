@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from agon.comparison.checks import comparable
@@ -98,10 +96,8 @@ def test_unequal_budgets_and_unfinished_runs_and_failed_checks_are_said(fake, tm
 
 
 def test_caps_other_than_the_trainings_are_said_and_doubled_ones_are_not(fake, tmp_path):
-    runs = two_runs(fake, tmp_path)  # trained with drafts of at most 44 tokens, the pair's challenges of 30
-    config = json.loads((runs[0] / "config.json").read_text())
-    config["rollout"]["max_challenge_tokens"] = 30
-    (runs[0] / "config.json").write_text(json.dumps(config))
+    # Trained with drafts of at most 44 tokens.
+    runs = [fake.run(tmp_path / "agon", rollout__max_challenge_tokens=30), fake.run(tmp_path / "grpo", "grpo")]
     fake.evaluate(runs[0], "longer", "1111", protocol="moa", caps={"draft": 60, "challenge": None})
     fake.evaluate(runs[0], "same", "1111", protocol="majority", caps={"draft": 44, "challenge": 30})
     fake.evaluate(runs[0], "shorter", "1111", protocol="cascade", caps={"draft": 44, "challenge": 9})
