@@ -117,7 +117,7 @@ def adopt(plan: Plan, before: Matrix | None) -> Plan:
     known = {arm.name: arm for arm in before.arms}
     for arm in plan.matrix.arms:
         own = known.get(arm.name, arm)
-        if (own.method, dict(own.set)) != (arm.method, dict(arm.set)):
+        if not own.trains_like(arm):
             raise ConfigError(
                 f"the arm {arm.name} was {own.method} with {dict(own.set)}, and is {arm.method} with {dict(arm.set)} in the recipe: "
                 "give it another name, or use another --out"

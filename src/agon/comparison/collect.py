@@ -107,7 +107,9 @@ class _Basket:
     names: dict[Path, str] = field(default_factory=dict[Path, str])
     trainings: dict[str, Training] = field(default_factory=dict[str, Training])
     measured: list[Measured] = field(default_factory=list[Measured])
-    named: list[tuple[MatrixArm, tuple[str, ...]]] = field(default_factory=list[tuple[MatrixArm, tuple[str, ...]]])
+    named: dict[str, tuple[MatrixArm, tuple[str, ...]]] = field(
+        default_factory=dict[str, tuple[MatrixArm, tuple[str, ...]]]
+    )
     rivals: list[str] = field(default_factory=list[str])
     waiting: dict[Path, str] = field(default_factory=dict[Path, str])
 
@@ -136,7 +138,7 @@ def collect(paths: Sequence[Path]) -> Collected:
     return Collected(
         tuple(basket.trainings.values()),
         tuple(basket.measured),
-        tuple(basket.named),
+        tuple(basket.named.values()),
         tuple(basket.rivals),
         tuple(basket.waiting.values()),
         tuple(unmeasured),
@@ -174,17 +176,13 @@ def _add_folder(path: Path, basket: _Basket) -> None:
 
 def _add_arm(arm: MatrixArm, runs: tuple[str, ...], path: Path, basket: _Basket) -> None:
     """Add a matrix's arm, or further runs to that of another matrix."""
-    for number, (known, earlier) in enumerate(basket.named):
-        if known.name != arm.name:
-            continue
-        if (known.method, dict(known.set)) != (arm.method, dict(arm.set)):
-            raise RunError(
-                f"{path} has an arm {arm.name!r} of {arm.method} with {dict(arm.set)}, another matrix one of {known.method} with "
-                f"{dict(known.set)}: compare one matrix at a time"
-            )
-        basket.named[number] = known, tuple(dict.fromkeys((*earlier, *runs)))
-        return
-    basket.named.append((arm, runs))
+    known, earlier = basket.named.get(arm.name, (arm, ()))
+    if not known.trains_like(arm):
+        raise RunError(
+            f"{path} has an arm {arm.name!r} of {arm.method} with {dict(arm.set)}, another matrix one of {known.method} with "
+            f"{dict(known.set)}: compare one matrix at a time"
+        )
+    basket.named[arm.name] = known, tuple(dict.fromkeys((*earlier, *runs)))
 
 
 def read_training(path: Path) -> Training:

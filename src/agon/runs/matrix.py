@@ -24,6 +24,10 @@ class MatrixArm:
     group: str
     set: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def trains_like(self, other: MatrixArm) -> bool:
+        """Tell whether two arms have one method and settings, whatever they are called."""
+        return (self.method, dict(self.set)) == (other.method, dict(other.set))
+
 
 @dataclass(frozen=True, slots=True)
 class MatrixCell:
