@@ -9,6 +9,12 @@ from typing import Any
 from agon.report.matrix.forest import Forest, ForestRow, Marker, Scale, scale_of
 from agon.report.matrix.tree import Node, Tree, protocol_of, title_of, way_of
 
+# What an arm that stands for neither competition nor exchange is, beside arms that train a pair.
+_WITHOUT_EITHER: Mapping[str, str] = {
+    "independent": "two adapters that never meet",
+    "grpo": "one adapter with the rollouts of both",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Panel2x2:
@@ -71,7 +77,9 @@ def _init_line(node: Node, row: Node | None) -> InitLine:
 def _cell(tree: Tree, cell: Node) -> PanelCell:
     row = None if cell["row"] is None else tree.rows[cell["row"]]
     arm = tree.arms.get(cell["arm"])
-    detail = "" if row is None else ", ".join(part for part in (protocol_of(row), way_of(row)) if part)
+    is_plain = not (cell["competition"] or cell["exchange"])
+    kind = _WITHOUT_EITHER.get(cell["arm"], "") if is_plain else ""
+    detail = "" if row is None else ", ".join(part for part in (protocol_of(row), way_of(row), kind) if part)
     return PanelCell(cell["arm"] if arm is None else arm["title"], detail, row)
 
 

@@ -33,6 +33,25 @@ def test_cells_stand_by_exchange_and_competition(tree):
     assert panel.effects is None
 
 
+@pytest.mark.parametrize(
+    ("arm", "detail"),
+    [
+        ("independent", "single, A and B, two adapters that never meet"),
+        ("grpo", "single, A and B, one adapter with the rollouts of both"),
+        ("agon", "single, A and B"),
+    ],
+)
+def test_the_cell_without_either_says_what_stands_for_it(study, arm, detail):
+    row = study.row(arm, arm, "mean", protocol="single", accuracy=0.6)
+    nodes = [study.arm(arm, arm, arm, "control", ["r"], row["id"])]
+    cell = {"competition": False, "exchange": False, "arm": arm, "row": row["id"]}
+    tree = {**study.tree(nodes, [row]), "panel_2x2": {"cells": [cell], "effects": []}}
+    assert panel_2x2(Tree.of(tree)).cells[False, False].detail == detail
+    # In any other cell the arm's name says it.
+    tree["panel_2x2"]["cells"] = [{**cell, "exchange": True}]
+    assert panel_2x2(Tree.of(tree)).cells[True, False].detail == "single, A and B"
+
+
 def test_effects_are_drawn_on_a_scale_that_holds_zero(tree):
     effect = {"name": "exchange", "difference": 0.12, "interval": {"low": 0.07, "high": 0.17}}
     panel = panel_2x2(Tree.of({**tree, "panel_2x2": {"cells": CELLS, "effects": [effect]}}))
