@@ -5,8 +5,9 @@
     python benchmarks/generation_gpu.py --parts stock swapped --new-tokens --swaps 10       the stages of a step alone
 
 Each part is a process of its own. Printed: start-up, tokens a second of one call with 512 and with 1,024 new tokens, of drafts
-followed by challenges (all drafts first, or challenges joining as drafts end; equal and lognormal lengths), adapter updates, and
-how far engine and learner logprobs are apart. Agon's engine always returns logprobs; stock vLLM is not asked for them.
+followed by challenges (all drafts first, or challenges joining as drafts end; equal and lognormal lengths), of eight times as many
+requests as rows (let in by groups, or all handed to vLLM at once, which lets in one as another ends), adapter updates, and how far
+engine and learner logprobs are apart. Agon's engine always returns logprobs; stock vLLM is not asked for them.
 Lengths are set by each request's cap: random weights do not stop. Rates are medians of `--repeats` calls after one that warms up; stages of
 lognormal lengths are sampled `--lognormal-repeats` times, after those of equal length.
 """
@@ -28,6 +29,7 @@ from typing import Any
 
 PARTS = ("stock", "bare", "swapped", "multi-lora")
 CHALLENGE_PROMPT = 384
+QUEUED = 8
 START = time.perf_counter()
 
 
@@ -166,6 +168,13 @@ def stages(rows: list[tuple[int, ...]], lengths: str, *, vocab_size: int) -> tup
     return caps.tolist(), longer
 
 
+def queued_caps(num: int) -> list[int]:
+    """Return lengths like those of answers to GSM8K: lognormal, mean about 215, at most 512."""
+    import numpy as np
+
+    return np.clip(np.random.default_rng(6).lognormal(np.log(215) - 0.125, 0.5, num), 16, 512).astype(int).tolist()
+
+
 def vocab_size(options: argparse.Namespace) -> int:
     return json.loads((options.model / "config.json").read_text())["vocab_size"]
 
@@ -205,6 +214,10 @@ def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
         result[f"call_{new}"] = rate(lambda n=new: one.call(rows, n, ("A",)), options)
     if part == "multi-lora" and options.new_tokens:
         result["two_mixed"] = rate(lambda: one.call(rows, options.new_tokens[0], ("A", "B")), options)
+    waiting = prompts(options, count=QUEUED * options.prompts, length=options.prompt_tokens, seed=1)
+    caps = queued_caps(len(waiting))
+    for name, in_groups in (("queued_in_groups", True), ("queued_at_once", False)):
+        result[name] = rate(lambda g=in_groups: one.queue(waiting, caps, in_groups=g), options)
     if part != "bare":
         half = rows[: len(rows) // 2]
         for lengths in ("equal", "lognormal"):

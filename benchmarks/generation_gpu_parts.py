@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,17 @@ class Part:
         else:
             done = [*self.engine.generate(drafts), *self.engine.generate(challenges)]
         return sum(completion.num_tokens for completion in done)
+
+    def queue(self, rows: Sequence[tuple[int, ...]], caps: Sequence[int], *, in_groups: bool) -> int:
+        """More requests than rows, as an evaluation has; given to vLLM in groups as rows get free, or all at once; tokens."""
+        name = None if self.pair is None else "A"
+        requests = [Request(row, name, cap, seed=i) for i, (row, cap) in enumerate(zip(rows, caps, strict=True))]
+        options = self.server.options
+        self.server.options = options if in_groups else replace(options, max_rows=len(requests))
+        try:
+            return sum(completion.num_tokens for completion in self.engine.generate(requests))
+        finally:
+            self.server.options = options
 
     def updates(self, count: int) -> Numbers:
         """How long an update takes, how exact it is, and what many of them leave behind."""

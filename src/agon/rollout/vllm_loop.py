@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,18 +57,24 @@ OnEnd = Callable[[Sampled], Iterable[Job]]
 def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
     """Sample every job to its end. `on_end` is told of each as it ends, and returns jobs that join the batch, a few at a time.
 
-    Whatever ends this, also an error in `on_end`, leaves the server without requests.
+    vLLM is given no more than it has rows for: from a queue of its own it would let in one as another ends, so that nearly every
+    step would read a prompt and run without its CUDA graph. Whatever ends this, also an error in `on_end`, leaves the server without requests.
 
     Raises:
         EngineError: a request ended for another reason than a stop token or its cap, or none gets any further; those are named.
     """
     running: dict[str, Sampled] = {}
-    waiting = list(jobs)
+    waiting = deque(jobs)
+    num_first = len(
+        waiting
+    )  # of those that wait, how many were there from the start: they come first, and no more of them will
     try:
         while waiting or running:
-            if len(waiting) * RUNNING_PER_JOIN >= len(running) and waiting:
-                _add(server, waiting, running)
-                waiting = []
+            room = server.options.max_rows - len(running)
+            group = min(room, len(waiting))
+            if group * RUNNING_PER_JOIN >= len(running) or 0 < num_first <= room:
+                _add(server, [waiting.popleft() for _ in range(group)], running)
+                num_first = max(0, num_first - group)
             for piece in _step(server, running):
                 sampled = running[piece.request_id]
                 if sampled.take(piece):

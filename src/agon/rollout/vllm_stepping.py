@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import islice
 
 from agon.errors import EngineError
 from agon.records import Request
@@ -81,8 +82,9 @@ class VllmSteppingEngine:
             EngineError: vLLM failed, or gave a request up; every open request is lost.
         """
         try:
-            if self._patience.is_over(len(self._waiting), len(self._running)):
-                self._join()
+            group = min(len(self._waiting), self._server.options.max_rows - len(self._running))
+            if self._patience.is_over(group, len(self._running)):
+                self._join(group)
             if not self._running:
                 self._server.settle()
                 return []
@@ -96,13 +98,14 @@ class VllmSteppingEngine:
         self._lose()
         self._engine.close()
 
-    def _join(self) -> None:
-        for key, request in self._waiting.items():
+    def _join(self, num: int) -> None:
+        """Give vLLM those that have waited longest: no more than it has rows for, since it would let the others in one by one."""
+        for key in list(islice(self._waiting, num)):
+            request = self._waiting.pop(key)
             job = Job(key, request, self._engine.route(request.adapter))
             request_id = self._server.add(request, job.route)
             self._running[request_id] = Sampled(job)
             self._id_of[key] = request_id
-        self._waiting.clear()
 
     def _tell(self, piece: Piece) -> Progress:
         sampled = self._running[piece.request_id]

@@ -229,7 +229,7 @@ def make_server(make_base, fake_vllm, monkeypatch) -> Callable[..., VllmServer]:
     def make(family: str = "llama", *, context_length: int = 128, **options) -> VllmServer:
         fake_vllm.install(monkeypatch)
         engine = fake_vllm.FakeEngine(make_base(family).model, make_base(family).model, **options)
-        server_options = ServerOptions(Path("folder"), 4, context_length, 1 << 20, 0.5)
+        server_options = ServerOptions(Path("folder"), options.get("max_rows", 4), context_length, 1 << 20, 0.5)
         return VllmServer(engine, server_options, stop_ids=(EOS,))
 
     return make

@@ -42,6 +42,47 @@ def test_jobs_that_join_are_held_back_until_they_are_worth_a_step(make_server):
     assert not server._engine.has_requests()
 
 
+def _count_steps(server):
+    """Count the engine's steps that read no prompt, and those that read one beside others that run."""
+    counts = {"plain": 0, "mixed": 0}
+    execute = server._engine._execute
+
+    def counting():
+        running = server._engine._running
+        joining = len(server._engine._waiting) if len(running) < server.options.max_rows else 0
+        counts["mixed" if joining and running else "plain"] += 1
+        return execute()
+
+    server._engine._execute = counting
+    return counts
+
+
+def test_more_jobs_than_rows_join_in_groups_and_not_one_by_one(make_server):
+    server = make_server(max_rows=32)
+    counts = _count_steps(server)
+    ended = []
+    run(server, [_job(i, 10 + i * 7 % 23, (3 + i % 40, 7)) for i in range(160)], lambda one: ended.append(one) or [])
+    assert sorted(one.job.index for one in ended) == list(range(160))
+    assert all(len(one.token_ids) == one.job.request.max_tokens or one.stop_reason == "stop" for one in ended)
+    assert server._engine.most_running == 32
+    # 128 of them join later. With 31 or 32 that run, two must wait for each other: at most 64 steps read prompts beside others.
+    assert 0 < counts["mixed"] <= 64
+    # One by one as rows end, it would be every step at which some end. There is no third kind of step.
+    assert counts["plain"] > 40
+
+
+def test_the_last_of_the_first_jobs_do_not_wait_for_company(make_server):
+    server = make_server(max_rows=32)
+    added_at, steps = [], []
+    own_add, own_step = server.add, server.step
+    server.add = lambda *args, **options: added_at.append(len(steps)) or own_add(*args, **options)
+    server.step = lambda: steps.append(1) or own_step()
+    # 31 long ones and a short one; one more waits for its row, and no other will come for it to join.
+    run(server, [_job(i, 30, (3 + i, 7)) for i in range(31)] + [_job(31, 3), _job(32, 3)], lambda sampled: [])
+    assert added_at[:32] == [0] * 32
+    assert added_at[32] < 8
+
+
 def test_a_prompt_is_scored_anew_each_time(make_server, make_base):
     server = make_server()
     prompt = (3, 9, 4, 17, 8)

@@ -234,3 +234,18 @@ def test_closing_ends_vllm(make_engine):
     engine.close()
     assert server._engine.is_closed
     assert engine.num_open == 0
+
+
+def test_vllm_is_given_no_more_than_it_has_rows_for_and_the_longest_waiting_first(make_engine):
+    batch, _, server = make_engine(max_rows=4)
+    engine = VllmSteppingEngine(batch)
+    keys = [engine.add(Request((3, 4 + i), "A", 6, seed=i)) for i in range(11)]
+    told, order = {}, []
+    while engine.num_open:
+        assert len(server._engine._waiting) + len(server._engine._running) <= 4
+        for progress in engine.step():
+            told.setdefault(progress.key, []).extend(progress.token_ids)
+            if progress.key not in order:
+                order.append(progress.key)
+    assert order == keys
+    assert told.keys() == set(keys)
