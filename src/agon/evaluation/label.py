@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 
@@ -31,12 +32,19 @@ def default_label(
         f"l{lineup.layers}" if lineup.layers > 1 else "",
         f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",
         "doubled-cap" if has_doubled_cap else "",
+        # Programs as answers go with their task.
+        *(f"{name}-{value}" for name, value in opened.changed_prompts.items() if value != "code"),
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
     ]
     played = "-".join(part for part in parts if part)
-    # Of a long name the end gives way: after hours of measuring there is no other name to ask for.
-    return f"{_task_name(opened.task)[: MAX_LABEL - len(played) - 1]}-{played}"
+    # Of a long name the end of the task gives way: after hours of measuring there is no other name to ask for.
+    label = f"{_task_name(opened.task)[: max(1, MAX_LABEL - len(played) - 1)]}-{played}"
+    return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 9]}-{_hash(label)}"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _task_name(task: TaskData) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +34,8 @@ _OF_THE_PROMPT = ("wording", "withholding", "answer_style")
 class Opened:
     """A session, the problems that fit it, the settings it was opened with; for a run also which checkpoint and what to say.
 
-    `is_chosen_checkpoint` tells a checkpoint asked for by its step from the newest one.
+    `is_chosen_checkpoint` tells a checkpoint asked for by its step from the newest one. `changed_prompts` are the settings of `[task]` by
+    which players are asked, or read, otherwise than in their training.
     """
 
     session: Session
@@ -43,6 +44,7 @@ class Opened:
     checkpoint: Path | None = None
     notes: tuple[str, ...] = ()
     is_chosen_checkpoint: bool = False
+    changed_prompts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,15 @@ def open_run(
     found = _find(path, overrides, step, check, asked)
     session = open_session(found.settings, checkpoint=found.checkpoint)
     task = fit_task(session, _readable(found.task, found.settings), found.settings)
-    notes = (*found.notes, *_dropped_note(task))
-    return Opened(session, task, found.settings, found.checkpoint, notes, is_chosen_checkpoint=step is not None)
+    return Opened(
+        session,
+        task,
+        found.settings,
+        found.checkpoint,
+        notes=(*found.notes, *_dropped_note(task)),
+        is_chosen_checkpoint=step is not None,
+        changed_prompts={name: new for name, (new, _) in found.prompts.items()},
+    )
 
 
 def open_run_to_serve(
@@ -106,6 +115,7 @@ class _Found(NamedTuple):
     task: TaskData
     checkpoint: Path
     notes: tuple[str, ...]
+    prompts: Mapping[str, tuple[str, str]]
 
 
 def _find(
@@ -120,18 +130,18 @@ def _find(
     expected = read_manifest(path).get("hashes", {}).get("data")
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
-    notes += _prompt_notes(config.get("task", {}), settings.task)
-    return _Found(settings, task, checkpoint, notes)
+    prompts = _changed_prompts(config.get("task", {}), settings.task)
+    notes += tuple(f"measured with task.{name}={new}, trained with {old}" for name, (new, old) in prompts.items())
+    return _Found(settings, task, checkpoint, notes, prompts)
 
 
-def _prompt_notes(trained: Mapping[str, Any], task: TaskSettings) -> tuple[str, ...]:
-    """Note what players are asked, or read, otherwise than in their training. What an older run does not say is the default."""
+def _changed_prompts(trained: Mapping[str, Any], task: TaskSettings) -> dict[str, tuple[str, str]]:
+    """Return what players are asked, or read, otherwise than in their training, and how it was there.
+
+    What an older run does not say is the default.
+    """
     before = {name: trained.get(name, TaskSettings.model_fields[name].default) for name in _OF_THE_PROMPT}
-    return tuple(
-        f"measured with task.{name}={getattr(task, name)}, trained with {value}"
-        for name, value in before.items()
-        if getattr(task, name) != value
-    )
+    return {name: (getattr(task, name), old) for name, old in before.items() if getattr(task, name) != old}
 
 
 def open_base(settings: Settings, *, check: Check = _unchecked) -> Opened:

@@ -2,7 +2,7 @@ import pytest
 
 from agon.config import TaskSettings
 from agon.errors import RunError
-from agon.evaluation.load import _prompt_notes, find_checkpoint
+from agon.evaluation.load import _changed_prompts, find_checkpoint
 from agon.train.run import _last_checkpoint
 
 
@@ -36,11 +36,11 @@ def test_without_a_whole_checkpoint_the_remedy_is_that_of_what_there_is(tmp_path
     assert str(of_training.value) == str(refused.value).replace("to use", "to go on from")
 
 
-def test_other_prompts_than_those_of_the_training_are_noted():
+def test_other_prompts_than_those_of_the_training_are_told_apart():
     task = TaskSettings(name="gsm8k", wording="plain-v3", withholding="drop", answer_style="boxed")
-    assert _prompt_notes({"wording": "plain-v3", "withholding": "drop", "answer_style": "boxed"}, task) == ()
+    assert _changed_prompts({"wording": "plain-v3", "withholding": "drop", "answer_style": "boxed"}, task) == {}
     # an older run says nothing of withholding
-    assert _prompt_notes({"wording": "plain-v1", "answer_style": "boxed"}, task) == (
-        "measured with task.wording=plain-v3, trained with plain-v1",
-        "measured with task.withholding=drop, trained with mark",
-    )
+    assert _changed_prompts({"wording": "plain-v1", "answer_style": "boxed"}, task) == {
+        "wording": ("plain-v3", "plain-v1"),
+        "withholding": ("drop", "mark"),
+    }

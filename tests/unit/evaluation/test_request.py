@@ -202,6 +202,43 @@ def test_the_end_of_a_long_task_gives_way_in_a_default_label(opened_of):
 
 
 @pytest.mark.parametrize(
+    ("changed", "label"),
+    [
+        ({}, "t-test-cascade-a-b"),
+        ({"withholding": "mark"}, "t-test-cascade-a-b-withholding-mark"),
+        ({"wording": "plain-v3", "withholding": "drop"}, "t-test-cascade-a-b-wording-plain-v3-withholding-drop"),
+        ({"answer_style": "boxed"}, "t-test-cascade-a-b-answer_style-boxed"),
+        # a task whose answers are programs has no other style
+        ({"answer_style": "code"}, "t-test-cascade-a-b"),
+    ],
+)
+def test_a_default_label_says_which_prompts_are_not_those_of_the_training(opened_of, changed, label):
+    opened, _ = opened_of("agon")
+    wish = Wish(protocol="cascade", direction="a-b")
+    assert measure(replace(opened, changed_prompts=changed), wish).result["label"] == label
+    named = replace(wish, label="mine")
+    assert measure(replace(opened, changed_prompts=changed), named).result["label"] == "mine"
+
+
+def test_what_makes_a_default_label_too_long_still_tells_it_from_others(opened_of):
+    opened, _ = opened_of("agon", samples=2)
+    changed = {"wording": "symbols-v1", "withholding": "drop", "answer_style": "boxed"}
+    labels = set()
+    for step in (4, 8):
+        chosen = replace(
+            opened,
+            checkpoint=Path(f"run/checkpoints/step-00000{step}"),
+            is_chosen_checkpoint=True,
+            changed_prompts=changed,
+        )
+        wish = Wish(protocol="selective", direction="a-b", threshold=-1.234e-5, has_doubled_cap=True)
+        label = measure(chosen, wish).result["label"]
+        check_label(label)
+        labels.add(label)
+    assert len(labels) == 2
+
+
+@pytest.mark.parametrize(
     ("method", "wish", "message"),
     [
         ("agon", Wish(protocol="cascade", layers=2), "--layers is 2, but cascade"),
