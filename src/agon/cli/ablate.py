@@ -33,7 +33,9 @@ def add_parser(subcommands: Subcommands) -> None:
     parser.add_argument("--seeds", type=_seeds, metavar="0,1,...", help="training seeds (default: the recipe's)")
     parser.add_argument("--out", type=text, metavar="DIR", help="the matrix's folder (default: runs/NAME)")
     parser.add_argument("--resume", action="store_true", help="continue the matrix in --out; what is finished is kept")
-    parser.add_argument("--dry-run", action="store_true", help="print every cell and its budget, and stop")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="print every cell and its budget, or what a start would refuse, and stop"
+    )
     parser.add_argument(
         "--parallel",
         type=_count,
@@ -67,12 +69,14 @@ def ablate(options: Namespace) -> int:
 
 
 def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
-    from agon.ablation.run import adopt, cell_states
+    """Print the cells, and refuse what a start would before its first training."""
+    from agon.ablation.run import adopt, cell_states, check_plan
     from agon.cli.matrix_table import cells_json, print_plan
     from agon.runs.manifest import folder_kind
     from agon.runs.matrix import read_matrix
 
     plan = adopt(plan, read_matrix(out) if folder_kind(out) == "matrix" else None)
+    check_plan(plan, out)
     states = cell_states(plan, out)
     if options.json:
         print_json({"cells": cells_json(plan, states)})

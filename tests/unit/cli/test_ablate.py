@@ -29,3 +29,30 @@ def test_what_cannot_be_used_is_told_in_one_line_with_exit_code_2(capsys, words,
 def test_a_recipe_that_describes_a_matrix_cannot_be_trained_as_one_run(capsys):
     assert main(["train", "matrix-quickstart", "--dry-run"]) == 2
     assert "start it with `agon ablate`" in capsys.readouterr().err
+
+
+REFUSED = """
+[evaluation]
+temperature = {temperature}
+[matrix]
+seeds = [0]
+base = ["single"]
+pair = ["likeliest"]
+[[matrix.arms]]
+name = "agon"
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_dry_run_refuses_what_a_start_would_in_the_same_line(tmp_path, capsys, words):
+    recipe, out = tmp_path / "m.toml", tmp_path / "out"
+    command = ["ablate", str(recipe), "--out", str(out), "--dry-run", *words]
+    recipe.write_text(REFUSED.format(temperature=0.0))
+    assert main(command) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("agon: evaluation 'likeliest': evaluation.temperature is 0, where every draft is as")
+    assert printed.err.count("\n") == 1
+    recipe.write_text(REFUSED.format(temperature=0.5))
+    assert main(command) == 0
+    assert not out.exists()
