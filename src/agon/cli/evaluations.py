@@ -47,7 +47,8 @@ def wishes_of(options: Namespace) -> dict[str, Wish]:
             raise ConfigError(f"--evaluations names {label} twice: leave one out")
         wish = wish_named(label)
         # Filed as a command for it alone would file it: a matrix files its own under the bare label.
-        wishes[label] = replace(wish, label=None, split="dev" if options.split == "dev" else wish.split)
+        split = "dev" if options.split == "dev" else wish.split
+        wishes[label] = replace(wish, label=None, split=split, is_from_label=True)
     return wishes
 
 

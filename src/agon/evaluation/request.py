@@ -28,7 +28,11 @@ _DEPLOYED = ("cascade", "answer-visible", "selective")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is to be measured. None takes the default: see `measure`. `has_doubled_cap` gives every completion twice the tokens."""
+    """What is to be measured. None takes the default: see `measure`.
+
+    `has_doubled_cap` gives every completion twice the tokens. `is_from_label` tells that a label says it (`cascade-a-b`), beside which no
+    option that says a part of it can be given: refusals then name the part of the label.
+    """
 
     protocol: str | None = None
     direction: Literal["a-b", "b-a", "dev"] = "dev"
@@ -40,6 +44,7 @@ class Wish:
     doubt: Doubt | None = None
     threshold: float | Literal["dev"] | None = None
     has_doubled_cap: bool = False
+    is_from_label: bool = False
 
 
 class Measurement(NamedTuple):
@@ -236,10 +241,13 @@ def _chooses_threshold(wish: Wish, plan: _Plan) -> bool:
 def _require_no_choice(wish: Wish, plan: _Plan, task: TaskData) -> None:
     """Check that nothing is to be chosen on development problems that are not there."""
     raised = "" if task.is_test_alone else ", or raise task.dev_share"
+    empty = f"the development split of {task.name} is empty"
     if _chooses_direction(wish, plan):
-        raise ConfigError(f"the development split of {task.name} is empty: choose with --direction a-b or b-a{raised}")
+        way = "-a-b or -b-a in its label" if wish.is_from_label else "--direction a-b or b-a"
+        raise ConfigError(f"{empty}: choose with {way}{raised}")
     if _chooses_threshold(wish, plan):
-        raise ConfigError(f"the development split of {task.name} is empty: give a number as --threshold{raised}")
+        alone = "measure it alone, with a number as --threshold"
+        raise ConfigError(f"{empty}: {alone if wish.is_from_label else 'give a number as --threshold'}{raised}")
 
 
 def _check_wish(wish: Wish, plan: _Plan, settings: Settings) -> None:
@@ -258,23 +266,28 @@ def _check_wish(wish: Wish, plan: _Plan, settings: Settings) -> None:
 
 
 def _check_players(wish: Wish, plan: _Plan) -> None:
-    protocol = plan.protocol
-    needs_pair = protocol in _DIRECTED
+    by_label = wish.is_from_label
+    protocol = plan.protocol if by_label else f"--protocol {plan.protocol}"
+    # In a label the value stands alone.
+    direction = f"-{wish.direction}" if by_label else f"--direction {wish.direction}"
+    adapter = f"-{wish.adapter}" if by_label else f"--adapter {wish.adapter}"
+    needs_pair = plan.protocol in _DIRECTED
     if needs_pair and not plan.has_pair and not plan.is_base:
         raise ConfigError(
-            f"--protocol {protocol} needs two trained adapters, but this run trained one: use self-cascade, moa or majority"
+            f"{protocol} needs two trained adapters, but this run trained one: use self-cascade, moa or majority"
         )
     if needs_pair and wish.adapter in ("a", "b"):
-        raise ConfigError(f"--adapter {wish.adapter} does not go with --protocol {protocol}: choose with --direction")
-    if plan.is_base and protocol in (*_DIRECTED, *_VARIANTS) and wish.direction != "dev":
-        raise ConfigError(f"--direction {wish.direction} was asked for, but the base plays both roles: leave it out")
-    if protocol in _VARIANTS and wish.adapter in ("a", "b") and wish.direction != "dev":
-        raise ConfigError(
-            f"--direction {wish.direction} was asked for, but --adapter {wish.adapter} plays both roles: leave one out"
-        )
+        way = "-a-b or -b-a" if by_label else "--direction"
+        raise ConfigError(f"{adapter} does not go with {protocol}: choose with {way}")
+    if plan.is_base and plan.protocol in (*_DIRECTED, *_VARIANTS) and wish.direction != "dev":
+        raise ConfigError(f"{direction} was asked for, but the base plays both roles: leave it out")
+    if plan.protocol in _VARIANTS and wish.adapter in ("a", "b") and wish.direction != "dev":
+        raise ConfigError(f"{direction} was asked for, but {adapter} plays both roles: leave one out")
     if not plan.is_directed and wish.direction in ("a-b", "b-a"):
-        raise ConfigError(f"--direction {wish.direction} does not go with --protocol {protocol}: choose with --adapter")
+        way = "-a or -b" if by_label else "--adapter"
+        raise ConfigError(f"{direction} does not go with {protocol}: choose with {way}")
     if plan.is_base and wish.adapter in ("a", "b"):
-        raise ConfigError(f"--adapter {wish.adapter} was asked for, but a base model has no adapters: leave it out")
+        raise ConfigError(f"{adapter} was asked for, but a base model has no adapters: leave it out")
     if wish.adapter == "b" and not plan.has_pair:
-        raise ConfigError("--adapter b was asked for, but this run trained adapter A alone: use --adapter a")
+        way = "-a" if by_label else "--adapter a"
+        raise ConfigError(f"{adapter} was asked for, but this run trained adapter A alone: use {way}")

@@ -98,6 +98,37 @@ def test_every_label_is_checked_before_a_model_is_loaded(labels, method, said):
         _check(labels, method=method)
 
 
+@pytest.mark.parametrize(
+    ("label", "method", "said"),
+    [
+        (
+            "cascade",
+            "agon",
+            "the development split of t is empty: choose with -a-b or -b-a in its label, or raise task.dev_share",
+        ),
+        (
+            "selective-a-b",
+            "agon",
+            "the development split of t is empty: measure it alone, with a number as --threshold, or raise task.dev_share",
+        ),
+        (
+            "cascade-a-b",
+            "grpo",
+            "cascade needs two trained adapters, but this run trained one: use self-cascade, moa or majority",
+        ),
+        ("cascade-a", "agon", "-a does not go with cascade: choose with -a-b or -b-a"),
+        ("single-b-a", "agon", "-b-a does not go with single: choose with -a or -b"),
+        ("placebo-a-b", None, "-a-b was asked for, but the base plays both roles: leave it out"),
+        ("single-a", None, "-a was asked for, but a base model has no adapters: leave it out"),
+        ("single-b", "grpo", "-b was asked for, but this run trained adapter A alone: use -a"),
+    ],
+)
+def test_a_refused_label_names_what_can_be_changed_in_it_and_no_option_that_cannot_be_given(label, method, said):
+    with pytest.raises(ConfigError) as refused:
+        _check(label, task=TaskData(name="t", train=(), dev=(), test=ONE), method=method)
+    assert str(refused.value) == f"evaluation '{label}': {said}"
+
+
 def test_a_label_and_its_dev_are_the_same_on_the_development_split():
     _check("single-a,single-a-dev")
     with pytest.raises(ConfigError, match="names single-a and single-a-dev"):
