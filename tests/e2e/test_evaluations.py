@@ -102,14 +102,14 @@ def interrupted(monkeypatch):
     """Ctrl-C while a cascade is being measured."""
     from agon.evaluation import request
 
-    measure = request.measure
+    measure_prepared = request.measure_prepared
 
-    def measured(opened, wish, **others):
-        if wish.protocol == "cascade":
+    def measured(prepared, **others):
+        if prepared.wish.protocol == "cascade":
             raise KeyboardInterrupt
-        return measure(opened, wish, **others)
+        return measure_prepared(prepared, **others)
 
-    monkeypatch.setattr(request, "measure", measured)
+    monkeypatch.setattr(request, "measure_prepared", measured)
 
 
 @pytest.mark.usefixtures("interrupted")

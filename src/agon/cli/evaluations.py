@@ -82,16 +82,17 @@ def measure_each(opened: Opened, wishes: Mapping[str, Wish]) -> Iterator[Evaluat
     """
     from agon.ablation.labels import blamed_on
     from agon.cli.progress import EvaluationProgress
-    from agon.evaluation.request import check_opened, measure
+    from agon.evaluation.request import Prepared, measure_prepared, prepare
 
     opened = replace(opened, session=opened.session.remembering())
+    prepared: dict[str, Prepared] = {}
     for label, wish in wishes.items():
         with blamed_on(label):
-            check_opened(opened, wish)
-    for number, (label, wish) in enumerate(wishes.items(), start=1):
+            prepared[label] = prepare(opened, wish)
+    for number, label in enumerate(prepared, start=1):
         with blamed_on(label), EvaluationProgress() as progress:
-            progress.say(f"evaluation {number} of {len(wishes)}: {label}")
-            evaluated = measure(opened, wish, progress=progress.update)
+            progress.say(f"evaluation {number} of {len(prepared)}: {label}")
+            evaluated = measure_prepared(prepared[label], progress=progress.update)
         yield evaluated
 
 

@@ -63,10 +63,11 @@ class _Plan(NamedTuple):
     is_directed: bool
 
 
-class _Ready(NamedTuple):
+class Prepared(NamedTuple):
     """What is about to be measured, checked: with the caps that were asked for, and the problems of the split."""
 
     opened: Opened
+    wish: Wish
     plan: _Plan
     problems: tuple[Problem, ...]
 
@@ -104,7 +105,12 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
     Raises:
         ConfigError: the wish contradicts itself, or asks a base or a one-adapter run for a pair.
     """
-    opened, plan, problems = _ready(opened, wish)
+    return measure_prepared(prepare(opened, wish), progress=progress)
+
+
+def measure_prepared(prepared: Prepared, *, progress: Progress | None = None) -> Evaluated:
+    """Measure as `measure` does what `prepare` has checked."""
+    opened, wish, plan, problems = prepared
     settings = opened.settings
     chosen = _choose(opened, wish, plan)
     subject = Subject(
@@ -125,13 +131,23 @@ def measure(opened: Opened, wish: Wish, *, progress: Progress | None = None) -> 
     )
 
 
-def check_opened(opened: Opened, wish: Wish) -> None:
-    """Check what needs the model's context, too, and samples nothing: that `measure` will have room for all that is played.
+def prepare(opened: Opened, wish: Wish) -> Prepared:
+    """Check what needs the model's context, too, and sample nothing: there is room for all that will be played.
 
     Raises:
         ConfigError: as `measure`.
     """
-    _ready(opened, wish)
+    plan = _plan(wish, opened.settings, is_trained=opened.checkpoint is not None)
+    _check_wish(wish, plan, opened.settings)
+    if not opened.task.dev:
+        _require_no_choice(wish, plan, opened.task)
+    problems = opened.task.test if wish.split == "test" else opened.task.dev
+    is_chosen = _chooses_direction(wish, plan) or _chooses_threshold(wish, plan)
+    played = [*problems, *opened.task.dev] if is_chosen and wish.split == "test" else problems
+    if wish.has_doubled_cap:
+        opened = with_doubled_caps(opened, played)
+    require_room(opened, _lineup(wish, plan, "a-b" if plan.is_directed else None), played)
+    return Prepared(opened, wish, plan, problems)
 
 
 def possible_measurements(wish: Wish, settings: Settings, *, is_trained: bool) -> list[Measurement]:
@@ -144,20 +160,6 @@ def possible_measurements(wish: Wish, settings: Settings, *, is_trained: bool) -
         Measurement(plan.protocol, _lineup(wish, plan, direction), wish.split, wish.has_doubled_cap)
         for direction in directions
     ]
-
-
-def _ready(opened: Opened, wish: Wish) -> _Ready:
-    plan = _plan(wish, opened.settings, is_trained=opened.checkpoint is not None)
-    _check_wish(wish, plan, opened.settings)
-    if not opened.task.dev:
-        _require_no_choice(wish, plan, opened.task)
-    problems = opened.task.test if wish.split == "test" else opened.task.dev
-    is_chosen = _chooses_direction(wish, plan) or _chooses_threshold(wish, plan)
-    played = [*problems, *opened.task.dev] if is_chosen and wish.split == "test" else problems
-    if wish.has_doubled_cap:
-        opened = with_doubled_caps(opened, played)
-    require_room(opened, _lineup(wish, plan, "a-b" if plan.is_directed else None), played)
-    return _Ready(opened, plan, problems)
 
 
 def _plan(wish: Wish, settings: Settings, *, is_trained: bool) -> _Plan:

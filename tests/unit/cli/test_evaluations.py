@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
 from agon.cli.evaluate import evaluate
-from agon.cli.evaluations import check_all, wishes_of
+from agon.cli.evaluations import check_all, measure_each, wishes_of
 from agon.cli.main import build_parser, main
 from agon.errors import ConfigError, DataError
+from agon.evaluation.load import Opened
 from agon.recipe import settings_from
 from agon.records import Problem
 from agon.tasks.data import TaskData
@@ -142,3 +144,21 @@ def test_problems_are_looked_for_on_the_split_of_every_label():
         _check("single-a,single-b-dev", task=task)
     with pytest.raises(ConfigError, match=r"^evaluation 'cascade': the development split of t is empty"):
         _check("single-a,cascade", task=task)
+
+
+def test_the_room_of_every_label_is_looked_at_once_before_anything_is_sampled(make_session):
+    session, engine = make_session(lambda prompt, request: "<answer>1</answer>", logprob=lambda request: 0.0)
+    caps = {"max_draft_tokens": 60, "max_challenge_tokens": 60, "max_summary_tokens": 50}
+    settings = settings_from({"rollout": caps, "train": {"method": "grpo"}}, source="test")
+    opened = Opened(session, TASK, settings, Path("run/checkpoints/step-000004"))
+    wishes = wishes_of(_options("single-a,single-a-doubled-cap"))
+    engine.context_length = 121
+    with pytest.raises(ConfigError, match=r"^evaluation 'single-a-doubled-cap': the context of 121 tokens leaves"):
+        next(measure_each(opened, wishes))
+    assert engine.requests == []
+    engine.context_length = 200
+    measuring = measure_each(opened, wishes)
+    next(measuring)
+    # Whoever looked again would see no room.
+    engine.context_length = 121
+    assert next(measuring).result["caps"] == {"draft": 120, "challenge": None}

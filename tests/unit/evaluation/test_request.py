@@ -7,7 +7,7 @@ import pytest
 
 from agon.errors import ConfigError
 from agon.evaluation.load import Opened
-from agon.evaluation.request import Wish, check_ahead, check_opened, measure, possible_measurements
+from agon.evaluation.request import Wish, check_ahead, measure, possible_measurements, prepare
 from agon.recipe import settings_from
 from agon.records import PROTOCOLS, Problem
 from agon.runs.evaluations import check_label
@@ -322,11 +322,11 @@ def test_what_does_not_fit_is_found_without_sampling(opened_of):
     opened, engine = opened_of("grpo")
     wish = Wish(protocol="single", has_doubled_cap=True)
     engine.context_length = 200
-    check_opened(opened, wish)
+    prepare(opened, wish)
     engine.context_length = 121
-    check_opened(opened, replace(wish, has_doubled_cap=False))
+    prepare(opened, replace(wish, has_doubled_cap=False))
     with pytest.raises(ConfigError, match="the context of 121 tokens leaves"):
-        check_opened(opened, wish)
+        prepare(opened, wish)
     assert engine.requests == []
 
 
