@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Pack a matrix, or any run folder, into files small enough to be kept in a repository or sent along.
 
-    python scripts/pack_evidence.py FOLDER OUT [--matches] [--adapters]
+    python scripts/pack_evidence.py FOLDER OUT [--matches] [--adapters [--bfloat16]]
 
 Without options: settings, numbers of every step, timings, alarms, logs and evaluations, which is all that `agon compare` and
-`agon report` read. `--matches` adds the texts of training and evaluations, `--adapters` the adapters of each last checkpoint.
+`agon report` read. `--matches` adds the texts of training and evaluations. `--adapters` adds each run's last whole checkpoint without
+the optimiser's moments, a third of its size: it can be measured, served and exported, and a matrix goes on measuring with
+`agon ablate --resume`, but training cannot go on from it.
 Parts are joined by `cat OUT/evidence.tar.xz.part* | tar -xJf -`.
 """
 
@@ -12,35 +14,95 @@ from __future__ import annotations
 
 import argparse
 import io
+import shutil
 import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 ALWAYS = (".json", ".jsonl", ".toml", ".log", ".html")
+# Of a checkpoint's files: what training alone needs.
+MOMENTS = "optimizer-"
 
 
-def chosen(folder: Path, *, matches: bool, adapters: bool) -> Iterator[Path]:
-    """Yield the files to pack."""
+def chosen(folder: Path, *, matches: bool) -> Iterator[Path]:
+    """Yield the files to pack as they are."""
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
         if "checkpoints" in path.relative_to(folder).parts:
-            is_last = path.parent.parent == max(path.parent.parent.parent.iterdir(), default=None)
-            if adapters and is_last and path.name in ("adapter_model.safetensors", "adapter_config.json"):
-                yield path
-        elif path.name.endswith(ALWAYS) or (matches and path.name.endswith(".jsonl.gz")):
+            continue
+        if path.name.endswith(ALWAYS) or (matches and path.name.endswith(".jsonl.gz")):
             yield path
 
 
-def pack(folder: Path, out: Path, *, part_bytes: int, matches: bool, adapters: bool) -> list[Path]:
+def pack_checkpoints(folder: Path, scratch: Path, *, bfloat16: bool) -> Iterator[Path]:
+    """Write each run's last whole checkpoint without its moments into `scratch`, under the path it has in `folder`; yield the files."""
+    from agon.errors import RunError
+    from agon.runs.checkpoints import newest_checkpoint
+
+    for run in sorted(path.parent for path in folder.rglob("checkpoints") if path.is_dir() and not path.is_symlink()):
+        if "checkpoints" in run.relative_to(folder).parts:
+            continue
+        try:
+            newest = newest_checkpoint(run)
+            for damage in newest.damage:
+                print(f"warning: {run}: {damage}, and is not packed", file=sys.stderr)
+            if newest.path is None:
+                print(f"warning: {run} has no whole checkpoint: its adapters are not packed", file=sys.stderr)
+                continue
+            target = scratch / newest.path.relative_to(folder)
+            pack_checkpoint(newest.path, target, bfloat16=bfloat16)
+        except RunError as error:
+            raise SystemExit(str(error)) from None
+        yield from sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def pack_checkpoint(source: Path, target: Path, *, bfloat16: bool) -> None:
+    """Write a whole checkpoint without its moments, with a marker of its own that says what it was packed from."""
+    from agon.runs.atomic import MARKER, atomic_directory, sha256_of
+    from agon.runs.checkpoints import PACKED_FROM, ROUNDED_TO, read_marker
+
+    marker = read_marker(source)
+    names = [name for name in marker.pop("files") if not name.startswith(MOMENTS)]
+    # What was packed before keeps naming the first it was packed from.
+    says = {PACKED_FROM: sha256_of(source / MARKER), **marker, **({ROUNDED_TO: "bfloat16"} if bfloat16 else {})}
+    with atomic_directory(target, says=says) as folder:
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            if bfloat16 and name.endswith(".safetensors"):
+                round_tensors(source / name, folder / name)
+            else:
+                shutil.copyfile(source / name, folder / name)
+
+
+def round_tensors(source: Path, target: Path) -> None:
+    """Write a safetensors file with its numbers rounded to bfloat16, and what it says of itself."""
+    import torch
+    from safetensors import safe_open
+
+    from agon.model.storage import write_tensors
+
+    with safe_open(source, framework="pt") as file:
+        tensors = {name: file.get_tensor(name).to(torch.bfloat16) for name in file.keys()}  # noqa: SIM118 - a handle
+        write_tensors(target, tensors, metadata=file.metadata())
+
+
+def pack(
+    folder: Path, out: Path, *, part_bytes: int, matches: bool = False, adapters: bool = False, bfloat16: bool = False
+) -> list[Path]:
     """Write the archive in parts of at most `part_bytes`, and return their paths."""
-    paths = list(chosen(folder, matches=matches, adapters=adapters))
-    if not paths:
-        raise SystemExit(f"{folder} holds nothing to pack: name a run folder or a matrix")
     packed = io.BytesIO()
-    # A low level, for speed.
-    with tarfile.open(fileobj=packed, mode="w:xz", preset=2) as archive:
-        for path in paths:
-            archive.add(path, arcname=path.relative_to(folder.parent))
+    with TemporaryDirectory() as scratch:
+        files = {path.relative_to(folder): path for path in chosen(folder, matches=matches)}
+        if adapters:
+            written = pack_checkpoints(folder, Path(scratch), bfloat16=bfloat16)
+            files |= {path.relative_to(scratch): path for path in written}
+        if not files:
+            raise SystemExit(f"{folder} holds nothing to pack: name a run folder or a matrix")
+        # A low level, for speed.
+        with tarfile.open(fileobj=packed, mode="w:xz", preset=2) as archive:
+            for name, path in sorted(files.items()):
+                archive.add(path, arcname=folder.name / name)
     out.mkdir(parents=True, exist_ok=True)
     data = packed.getvalue()
     parts: list[Path] = []
@@ -56,15 +118,29 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--part-mib", type=float, default=15.5, help="the largest part")
-    parser.add_argument("--matches", action="store_true")
-    parser.add_argument("--adapters", action="store_true")
+    parser.add_argument("--matches", action="store_true", help="take the texts along")
+    parser.add_argument(
+        "--adapters",
+        action="store_true",
+        help="take the adapters of each last whole checkpoint along, as they were saved (needs agon installed)",
+    )
+    parser.add_argument(
+        "--bfloat16",
+        action="store_true",
+        help="round the adapters to bfloat16, half their size; vLLM takes those that it holds side by side (multi-lora) in the base's format "
+        "anyway, but where they are merged into the weights (swapped), computed with in float32 or trained on, the rounding is a change: what "
+        "is measured from them is of the rounded adapters, and says so",
+    )
     options = parser.parse_args()
+    if options.bfloat16 and not options.adapters:
+        parser.error("--bfloat16 rounds what --adapters packs: add --adapters, or leave it out")
     parts = pack(
         options.folder.absolute(),
         options.out,
         part_bytes=int(options.part_mib * 2**20),
         matches=options.matches,
         adapters=options.adapters,
+        bfloat16=options.bfloat16,
     )
     for part in parts:
         print(f"{part}: {part.stat().st_size:,} bytes", file=sys.stderr)

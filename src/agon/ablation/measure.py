@@ -17,8 +17,8 @@ from agon.evaluation.load import Opened, open_base, open_run, sampling_for
 from agon.evaluation.microscope import check_pair, examine
 from agon.evaluation.request import Wish, check_ahead, measure
 from agon.records import Direction
-from agon.runs.atomic import MARKER, remove_leftovers, sha256_of
-from agon.runs.checkpoints import newest_checkpoint
+from agon.runs.atomic import remove_leftovers
+from agon.runs.checkpoints import ROUNDED_TO, checkpoint_identity, newest_checkpoint
 from agon.runs.evaluations import MICROSCOPE_FILE, write_evaluation
 from agon.runs.folder import RunFolder
 from agon.runs.lock import RunLock
@@ -82,14 +82,20 @@ def measure_base(folder: Path, settings: Settings, labels: Sequence[str], *, say
 
 
 def missing_evaluations(folder: Path, labels: Sequence[str], stamp: Mapping[str, str] | None) -> list[str]:
-    """Return the labels without a whole result of what `stamp` names; all of them if there is nothing to measure yet (None)."""
-    return [label for label in labels if stamp is None or _stamp_in(folder, label) != stamp]
+    """Return the labels without a whole result of what `stamp` names; all of them if there is nothing to measure yet (None).
+
+    A result of the adapters before they were rounded is not made again from the rounded ones.
+    """
+    if stamp is None:
+        return list(labels)
+    exact = {name: value for name, value in stamp.items() if name != ROUNDED_TO}
+    return [label for label in labels if _stamp_in(folder, label) not in (stamp, exact)]
 
 
 def stamp_of_run(run: Path) -> dict[str, str] | None:
-    """Return what tells a run's last checkpoint from every other: its name, and the hash of its list of files. None without one."""
+    """Return what tells a run's last checkpoint from every other (`checkpoint_identity`). None without one."""
     newest = newest_checkpoint(run).path
-    return None if newest is None else {"checkpoint": newest.name, "sha256": sha256_of(newest / MARKER)}
+    return None if newest is None else checkpoint_identity(newest)
 
 
 def stamp_of_base(settings: Settings) -> dict[str, str]:

@@ -62,9 +62,10 @@ def load_checkpoint(folder: Path, pair: AdapterPair) -> TrainingState:
     """Fill both adapters, and the frozen ones, from a checkpoint, bit for bit, and return the rest of it.
 
     Raises:
-        RunError: a file is missing or damaged, or the checkpoint has another format.
+        RunError: a file is missing or damaged, the checkpoint has another format, or it was packed without the optimisers.
         ModelError: an adapter does not fit the pair or its base.
     """
+    require_moments(folder)
     state = read_state(folder)
     load_adapters(pair, folder)
     for name in state.get("versions", {}):
@@ -76,8 +77,23 @@ def load_checkpoint(folder: Path, pair: AdapterPair) -> TrainingState:
         try:
             optimizers[name] = load_file(path)
         except (SafetensorError, OSError) as error:
-            raise RunError(f"{path} is missing or damaged ({error}): resume from an earlier checkpoint") from None
+            raise RunError(f"{path} is damaged ({error}): resume from an earlier checkpoint") from None
     return TrainingState(optimizers=optimizers, progress=state["progress"])
+
+
+def require_moments(folder: Path) -> None:
+    """Check that training can go on from a checkpoint. One that was packed to be measured elsewhere lacks the optimisers.
+
+    Raises:
+        RunError: it has no moments of an optimiser.
+    """
+    for name in ADAPTERS:
+        path = _optimizer_file(folder, name)
+        if not path.exists():
+            raise RunError(
+                f"{folder} cannot be trained on from: the optimiser's moments ({path.name}) were left out when it was packed; resume the run "
+                "folder that it was packed from, or train into another --out"
+            )
 
 
 def load_adapters(pair: AdapterPair, folder: Path) -> None:

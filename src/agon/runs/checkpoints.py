@@ -11,6 +11,11 @@ from agon.errors import RunError
 from agon.runs.atomic import MARKER, input_errors, remove, sha256_of
 from agon.runs.reading import parse_json, unsealed
 
+PACKED_FROM = "packed_from"
+"""Entry of a packed checkpoint's marker: the hash of the marker of the whole one, of which it holds all but the optimiser's moments."""
+ROUNDED_TO = "rounded_to"
+"""Entry of a packed checkpoint's marker: the number format that its adapters were rounded to. Absent where they are as they were saved."""
+
 _FORMAT = 1
 # What the system says of a file that is not there as it was written. Any other refusal says nothing of what is in it.
 _OF_CONTENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
@@ -31,16 +36,21 @@ class Newest(NamedTuple):
     skipped: list[Skipped]
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """One line for each damaged checkpoint, to be told."""
+    def damage(self) -> tuple[str, ...]:
+        """One line for each damaged checkpoint."""
         return tuple(f"checkpoint {one.path.name} is damaged ({one.reason})" for one in self.skipped)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever uses the adapters is to be told: each damaged checkpoint, and whether this one's adapters were rounded."""
+        return self.damage + (() if self.path is None else rounding_notes(self.path))
 
     def remedy(self, run: Path) -> str:
         """Say for a run without a whole checkpoint what is the matter with those there are, and what to do."""
         if not self.skipped:
             return "none was saved yet: continue training with --resume"
         start = f"remove {run / 'checkpoints'} to train from the beginning with --resume"
-        return f"{'; '.join(self.notes)}; restore one from a copy, or {start}"
+        return f"{'; '.join(self.damage)}; restore one from a copy, or {start}"
 
 
 class Recorded(NamedTuple):
@@ -68,19 +78,47 @@ def is_last(path: Path, *, steps: int) -> bool:
     The checkpoint says so itself: a method that draws further problems ends before the last of its `steps`. One that was saved
     before checkpoints did is the last if it has them all.
     """
-    try:
-        said = unsealed(parse_json((path / MARKER).read_bytes())).get("is_last")
-    except (OSError, ValueError, AttributeError):
-        return False
-    return said if isinstance(said, bool) else checkpoint_step(path) >= steps
+    marker = read_marker(path)
+    said = marker.get("is_last")
+    return said if isinstance(said, bool) else bool(marker) and checkpoint_step(path) >= steps
 
 
 def recorded_lines(path: Path) -> dict[str, Recorded]:
     """Return how metrics and alarms began when a checkpoint was saved, by file name; nothing where it does not say."""
     try:
-        said = unsealed(parse_json((path / MARKER).read_bytes()))["lines"]
+        said = read_marker(path)["lines"]
         return {str(name): Recorded(int(own["bytes"]), str(own["sha256"])) for name, own in said.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def checkpoint_identity(path: Path) -> dict[str, str]:
+    """Return what tells a checkpoint's adapters from all others: its name, the hash of its list of files, and what they were rounded to.
+
+    A packed one is that which it was packed from: what was measured of the one was measured of the other.
+    """
+    packed_from, rounded = read_marker(path).get(PACKED_FROM), rounded_to(path)
+    sha256 = sha256_of(path / MARKER) if packed_from is None else str(packed_from)
+    return {"checkpoint": path.name, "sha256": sha256, **({} if rounded is None else {ROUNDED_TO: rounded})}
+
+
+def rounded_to(path: Path) -> str | None:
+    """Return the number format that a checkpoint's adapters were rounded to when it was packed. None where they are as they were saved."""
+    rounded = read_marker(path).get(ROUNDED_TO)
+    return None if rounded is None else str(rounded)
+
+
+def rounding_notes(path: Path) -> tuple[str, ...]:
+    """Say of a checkpoint whose adapters were rounded that they were."""
+    rounded = rounded_to(path)
+    return () if rounded is None else (f"the adapters of {path.name} were rounded to {rounded} when it was packed",)
+
+
+def read_marker(path: Path) -> dict[str, Any]:
+    """Return what a checkpoint's marker says; nothing where it cannot be read."""
+    try:
+        return unsealed(parse_json((path / MARKER).read_bytes()))
+    except (OSError, ValueError, TypeError, AttributeError):
         return {}
 
 

@@ -16,6 +16,7 @@ from agon.learner.learner import Learner
 from agon.match.session import Session, open_session
 from agon.methods.registry import method_named
 from agon.methods.settle import settled
+from agon.model.checkpoint import require_moments
 from agon.model.machine import machine_of
 from agon.recipe import settings_from
 from agon.runs.checkpoints import checkpoint_step, is_last, list_checkpoints, newest_checkpoint
@@ -99,7 +100,7 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
 
     Raises:
         ConfigError: `settings` differ from the run's.
-        RunError: no run, or its base or data have changed.
+        RunError: no run, its base or data have changed, or its checkpoint was packed without the optimisers.
     """
     settings = settled(settings)
     saved = settings_from(read_config(out), source=str(out / "config.json"))
@@ -114,6 +115,8 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         if done is not None and is_last(done, steps=settings.train.steps):
             watcher.say(f"{out} is finished: {checkpoint_step(done)} steps of {settings.train.steps}")
             return Trained(completed_steps=checkpoint_step(done), was_stopped=False)
+        if done is not None:
+            require_moments(done)
         ready = _open(settings, watcher, stack, checkpoint=done)
         _require_same_hashes(out, ready.hashes)
         pair, learner, own = pair_of(ready.session), ready.learner, settings.train
@@ -243,7 +246,7 @@ def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
         raise RunError(f"{run} has no checkpoint to go on from: {newest.remedy(run)}")
     for name in (METRICS_FILE, ALARMS_FILE):
         require_recorded(run, name, newest.path)
-    return newest.path, newest.notes
+    return newest.path, newest.damage
 
 
 def changed_settings(saved: Settings, wanted: Settings, *, of_memory: bool = False) -> list[str]:

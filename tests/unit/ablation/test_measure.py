@@ -19,6 +19,16 @@ def test_only_a_result_of_this_very_checkpoint_counts(tmp_path):
     assert missing_evaluations(tmp_path, labels, STAMP) == ["of-another", "by-hand", "damaged", "absent"]
 
 
+def test_what_was_measured_before_adapters_were_rounded_is_kept_and_not_the_other_way_round(tmp_path):
+    rounded = {**STAMP, "rounded_to": "bfloat16"}
+    write_evaluation(tmp_path, "of-the-exact", {"measured": STAMP})
+    write_evaluation(tmp_path, "of-the-rounded", {"measured": rounded})
+    write_evaluation(tmp_path, "of-another", {"measured": {**rounded, "sha256": "cd"}})
+    labels = ["of-the-exact", "of-the-rounded", "of-another"]
+    assert missing_evaluations(tmp_path, labels, rounded) == ["of-another"]
+    assert missing_evaluations(tmp_path, labels, STAMP) == ["of-the-rounded", "of-another"]
+
+
 def test_without_a_checkpoint_everything_is_missing(tmp_path):
     write_evaluation(tmp_path, "one", {"measured": None})
     assert missing_evaluations(tmp_path, ["one"], None) == ["one"]

@@ -15,6 +15,7 @@ from agon.runs import (
     verify_checkpoint,
 )
 from agon.runs.atomic import MARKER
+from agon.runs.checkpoints import checkpoint_identity
 
 
 def test_a_checkpoint_as_written_is_whole(save):
@@ -210,3 +211,17 @@ def test_a_checkpoint_with_a_damaged_marker_is_not_the_last(save, content):
     path = save(12)
     (path / MARKER).unlink() if content is None else (path / MARKER).write_text(content)
     assert not is_last(path, steps=12)
+
+
+def test_a_packed_checkpoint_is_known_for_the_one_it_was_packed_from_and_a_rounded_one_says_so(run, save):
+    path = save(3)
+    assert checkpoint_identity(path).keys() == {"checkpoint", "sha256"}
+    change(path, packed_from="ab")
+    assert verify_checkpoint(path) is None
+    assert checkpoint_identity(path) == {"checkpoint": "step-000003", "sha256": "ab"}
+    assert newest_checkpoint(run.path).notes == ()
+    change(path, rounded_to="bfloat16")
+    assert checkpoint_identity(path) == {"checkpoint": "step-000003", "sha256": "ab", "rounded_to": "bfloat16"}
+    newest = newest_checkpoint(run.path)
+    assert newest.notes == ("the adapters of step-000003 were rounded to bfloat16 when it was packed",)
+    assert newest.damage == ()

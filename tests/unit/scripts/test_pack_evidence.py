@@ -2,33 +2,63 @@ from __future__ import annotations
 
 import io
 import runpy
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
-pack = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "pack_evidence.py"))["pack"]
+from agon.runs import RunFolder, newest_checkpoint, read_json, sha256_of, verify_checkpoint
+from agon.runs.atomic import MARKER
+from agon.runs.checkpoints import checkpoint_identity
+
+SCRIPT = Path(__file__).parents[3] / "scripts" / "pack_evidence.py"
+pack = runpy.run_path(str(SCRIPT))["pack"]
+
+PLAIN = {"matrix.json", "cells/agon-s0/config.json", "cells/agon-s0/manifest.json", "cells/agon-s0/metrics.jsonl"}
+OF_A_CHECKPOINT = {
+    "complete.json",
+    "state.json",
+    *(
+        f"{name}/{file}"
+        for name in ("A", "frozen/past-A")
+        for file in ("adapter_model.safetensors", "adapter_config.json")
+    ),
+}
+# 1 + 2^-8 lies between two numbers of bfloat16, 1 and 1 + 2^-7, and goes to the even one
+EXACT, ROUNDED = 1 + 2**-8, 1.0
 
 
 @pytest.fixture
 def matrix(tmp_path):
-    """A matrix with what runs have: settings, numbers, matches, two checkpoints, a link."""
-    cell = tmp_path / "matrix" / "cells" / "agon-s0"
-    files = {
-        "matrix.json": "{}",
-        "cells/agon-s0/metrics.jsonl": "{}",
-        "cells/agon-s0/matches/step-000000.jsonl.gz": "texts",
-        "cells/agon-s0/checkpoints/step-000001/A/adapter_model.safetensors": "old",
-        "cells/agon-s0/checkpoints/step-000002/A/adapter_model.safetensors": "new",
-        "cells/agon-s0/checkpoints/step-000002/A/adapter_config.json": "{}",
-        "cells/agon-s0/checkpoints/step-000002/optimizer-A.safetensors": "large",
-    }
-    for name, content in files.items():
-        path = tmp_path / "matrix" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+    """A matrix with what runs have: settings, numbers, matches, two checkpoints with a frozen copy, a link."""
+    folder = tmp_path / "matrix"
+    cell = folder / "cells" / "agon-s0"
+    with RunFolder.create(cell, settings={}) as run:
+        for step in (1, 2):
+            run.write_metrics({"step": step - 1})
+            with run.checkpoint(step, is_last=step == 2) as place:
+                for name in ("A", "frozen/past-A"):
+                    (place / name).mkdir(parents=True)
+                    weights = {"x": torch.full((3,), EXACT), "y": torch.full((1,), float(step))}
+                    save_file(weights, place / name / "adapter_model.safetensors", metadata={"agon_version": "7"})
+                    (place / name / "adapter_config.json").write_text("{}")
+                (place / "state.json").write_text('{"progress": {}}')
+                (place / "optimizer-A.safetensors").write_text("large")
+    (folder / "matrix.json").write_text("{}")
+    (cell / "matches" / "step-000000.jsonl.gz").write_text("texts")
     (cell / "secret.json").symlink_to(tmp_path / "elsewhere")
-    return tmp_path / "matrix"
+    return folder
+
+
+def unpacked(parts, place):
+    with tarfile.open(fileobj=io.BytesIO(b"".join(part.read_bytes() for part in parts))) as archive:
+        archive.extractall(place, filter="data")
+    return place / "matrix" / "cells" / "agon-s0"
 
 
 def names_in(parts):
@@ -37,29 +67,88 @@ def names_in(parts):
 
 
 @pytest.mark.parametrize(
-    ("matches", "adapters", "more"),
+    ("options", "more"),
     [
-        (False, False, set()),
-        (True, False, {"cells/agon-s0/matches/step-000000.jsonl.gz"}),
-        (
-            False,
-            True,
-            {
-                "cells/agon-s0/checkpoints/step-000002/A/adapter_model.safetensors",
-                "cells/agon-s0/checkpoints/step-000002/A/adapter_config.json",
-            },
-        ),
+        ({}, set()),
+        ({"matches": True}, {"cells/agon-s0/matches/step-000000.jsonl.gz"}),
+        ({"adapters": True}, {f"cells/agon-s0/checkpoints/step-000002/{name}" for name in OF_A_CHECKPOINT}),
     ],
 )
-def test_what_is_asked_for_is_packed_and_joins_again(matrix, tmp_path, matches, adapters, more):
-    parts = pack(matrix, tmp_path / "out", part_bytes=100, matches=matches, adapters=adapters)
+def test_what_is_asked_for_is_packed_and_joins_again(matrix, tmp_path, options, more):
+    parts = pack(matrix, tmp_path / "out", part_bytes=100, **options)
     assert len(parts) > 1
     assert all(part.stat().st_size <= 100 for part in parts)
-    assert names_in(parts) == {"matrix.json", "cells/agon-s0/metrics.jsonl"} | more
+    assert names_in(parts) == PLAIN | more
+
+
+def test_a_packed_checkpoint_is_whole_the_last_and_known_for_the_one_it_was_packed_from(matrix, tmp_path):
+    source = matrix / "cells" / "agon-s0" / "checkpoints" / "step-000002"
+    run = unpacked(pack(matrix, tmp_path / "out", part_bytes=10**6, adapters=True), tmp_path / "home")
+    packed = newest_checkpoint(run).path
+    assert verify_checkpoint(packed) is None
+    assert checkpoint_identity(packed) == {"checkpoint": "step-000002", "sha256": sha256_of(source / MARKER)}
+    before, after = read_json(source / MARKER), read_json(packed / MARKER)
+    assert after["is_last"] is True
+    assert after["lines"] == before["lines"]
+    moments = before["files"].pop("optimizer-A.safetensors")
+    assert moments["bytes"] == 5
+    assert after["files"] == before["files"]
+
+
+def test_a_rounded_checkpoint_holds_the_nearest_bfloat16_and_says_so(matrix, tmp_path):
+    source = matrix / "cells" / "agon-s0" / "checkpoints" / "step-000002"
+    parts = pack(matrix, tmp_path / "out", part_bytes=10**6, adapters=True, bfloat16=True)
+    newest = newest_checkpoint(unpacked(parts, tmp_path / "home"))
+    assert newest.notes == ("the adapters of step-000002 were rounded to bfloat16 when it was packed",)
+    assert checkpoint_identity(newest.path) == {**checkpoint_identity(source), "rounded_to": "bfloat16"}
+    for name in ("A", "frozen/past-A"):
+        with safe_open(newest.path / name / "adapter_model.safetensors", framework="pt") as file:
+            assert file.metadata() == {"agon_version": "7"}
+            assert torch.equal(file.get_tensor("x"), torch.full((3,), ROUNDED, dtype=torch.bfloat16))
+            assert torch.equal(file.get_tensor("y"), torch.tensor([2.0], dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_what_was_packed_can_be_packed_again_and_stays_the_same(matrix, tmp_path, bfloat16):
+    once = unpacked(pack(matrix, tmp_path / "1", part_bytes=10**6, adapters=True, bfloat16=bfloat16), tmp_path / "one")
+    parts = pack(tmp_path / "one" / "matrix", tmp_path / "2", part_bytes=10**6, adapters=True)
+    twice = unpacked(parts, tmp_path / "two")
+    marker = Path("checkpoints", "step-000002", MARKER)
+    assert (twice / marker).read_bytes() == (once / marker).read_bytes()
+
+
+def test_a_damaged_newest_checkpoint_is_named_and_the_whole_one_before_it_packed(matrix, tmp_path, capsys):
+    (matrix / "cells" / "agon-s0" / "checkpoints" / "step-000002" / "state.json").unlink()
+    run = unpacked(pack(matrix, tmp_path / "out", part_bytes=10**6, adapters=True), tmp_path / "home")
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["step-000001"]
+    assert verify_checkpoint(run / "checkpoints" / "step-000001") is None
+    told = capsys.readouterr().err
+    assert "checkpoint step-000002 is damaged (state.json is missing), and is not packed" in told
+
+
+def test_a_run_without_a_whole_checkpoint_is_named_and_packed_without_adapters(matrix, tmp_path, capsys):
+    for step in (1, 2):
+        (matrix / "cells" / "agon-s0" / "checkpoints" / f"step-00000{step}" / MARKER).unlink()
+    parts = pack(matrix, tmp_path / "out", part_bytes=10**6, adapters=True)
+    assert names_in(parts) == PLAIN
+    assert "agon-s0 has no whole checkpoint: its adapters are not packed" in capsys.readouterr().err
 
 
 def test_a_folder_without_anything_to_pack_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit, match="holds nothing to pack"):
-        pack(tmp_path / "empty", tmp_path / "out", part_bytes=100, matches=False, adapters=False)
+        pack(tmp_path / "empty", tmp_path / "out", part_bytes=100)
     assert not (tmp_path / "out").exists()
+
+
+def test_rounding_what_is_not_packed_is_refused(matrix, tmp_path):
+    words = [sys.executable, str(SCRIPT), str(matrix), str(tmp_path / "out"), "--bfloat16"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "add --adapters" in ended.stderr
+
+
+def test_without_adapters_it_runs_where_agon_is_not_installed(matrix, tmp_path):
+    words = [sys.executable, "-S", str(SCRIPT), str(matrix), str(tmp_path / "out")]
+    subprocess.run(words, capture_output=True, check=True)
+    assert names_in([tmp_path / "out" / "evidence.tar.xz.part00"]) == PLAIN
