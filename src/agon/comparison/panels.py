@@ -10,11 +10,12 @@ from agon.comparison.records import Effect, InitRow, Panel2x2, PanelCell, Row
 from agon.comparison.rows import BuiltRow
 from agon.stats import Answers, Interval, nested_difference
 
+# The arms that may stand in each cell, the truest first: one adapter of `grpo` learns from all the rollouts that a pair shares.
 _CELLS = (
-    ("grpo", False, False),
-    ("shared-hidden", True, False),
-    ("cooperative", False, True),
-    ("agon", True, True),
+    (("independent", "grpo"), False, False),
+    (("shared-hidden",), True, False),
+    (("cooperative",), False, True),
+    (("agon",), True, True),
 )
 _INIT_KEYS = ("adapter.init", "adapter.noise_kl")
 
@@ -22,26 +23,26 @@ _INIT_KEYS = ("adapter.init", "adapter.noise_kl")
 def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
     """Return the four arms that differ in competition and in exchange alone; None where none of the last three was measured.
 
+    Neither is two adapters that never meet (`independent`), which learn from as many rollouts each as a pair's; where these were not
+    measured, `grpo`, whose one adapter has all of them, so that contrasts with it hold what halving costs, too.
     Without exchange there is one pass: single answers, the mean of both adapters where two were trained. A shared hidden rival's
     draft then pays the bonus, which is inert where the reward is standardised in the group (docs/methods.md). With exchange it is
     the cascade, which also spends a second stage's tokens.
     """
-    found: dict[str, BuiltRow] = {}
-    for name, _, exchange in _CELLS:
-        own = [item for item in built if item.row.arm == name and not item.row.has_doubled_cap]
-        best = best_of([item.row for item in own], "cascade" if exchange else "single")
-        if best is not None:
-            found[name] = next(item for item in own if item.row.id == best.id)
-    if not any(name in found for name, *_ in _CELLS[1:]):
+    found = [
+        _first_measured(built, arms, "cascade" if exchange else "single") for arms, _competition, exchange in _CELLS
+    ]
+    if all(item is None for item in found[1:]):
         return None
     cells = tuple(
-        PanelCell(competition, exchange, name, found[name].row.id if name in found else None)
-        for name, competition, exchange in _CELLS
+        PanelCell(competition, exchange, arms[-1] if item is None else item.row.arm, item and item.row.id)
+        for (arms, competition, exchange), item in zip(_CELLS, found, strict=True)
     )
+    measured = [item for item in found if item is not None]
     # A contrast has no room to say that one of its cells stands in the wrong direction.
-    if len(found) < len(_CELLS) or any(item.row.is_unchosen for item in found.values()):
+    if len(measured) < len(_CELLS) or any(item.row.is_unchosen for item in measured):
         return Panel2x2(cells)
-    plain, competing, exchanging, both = (found[name].answers for name, *_ in _CELLS)
+    plain, competing, exchanging, both = (item.answers for item in measured)
     effects = (
         _effect("exchange without competition", plain, exchanging, seed=seed),
         _effect("exchange with competition", competing, both, seed=seed),
@@ -75,6 +76,15 @@ def init_panel(arms: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) ->
         for arm in arms
         if arm.group == "init" or any(key in arm.settings for key in _INIT_KEYS)
     )
+
+
+def _first_measured(built: Sequence[BuiltRow], arms: Sequence[str], protocol: str) -> BuiltRow | None:
+    for name in arms:
+        own = [item for item in built if item.row.arm == name and not item.row.has_doubled_cap]
+        best = best_of([item.row for item in own], protocol)
+        if best is not None:
+            return next(item for item in own if item.row.id == best.id)
+    return None
 
 
 def _effect(name: str, before: Sequence[Answers], after: Sequence[Answers], *, seed: int) -> Effect:

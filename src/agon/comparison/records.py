@@ -186,8 +186,8 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Panel2x2:
-    """Competition x exchange: grpo, shared-hidden, cooperative, agon. `effects` only where all four were measured, and no cell in the
-    direction that was not chosen.
+    """Competition x exchange: independent (or grpo, where that was not measured), shared-hidden, cooperative, agon. `effects` only
+    where all four were measured, and no cell in the direction that was not chosen.
     """
 
     cells: tuple[PanelCell, ...]

@@ -52,6 +52,30 @@ def test_without_exchange_one_pass_counts_and_with_it_the_cascade(fake, tmp_path
         assert effect.interval.low <= effect.difference <= effect.interval.high
 
 
+def test_two_adapters_that_never_meet_stand_for_neither_before_grpo(fake, tmp_path):
+    runs = four(fake, tmp_path)
+    apart = fake.run(tmp_path / "independent", "independent")
+    # The mean of 0/8 and 2/8 is 1/8; GRPO's is 2/8.
+    fake.evaluate(apart, "a", "00000000", method="independent")
+    b = {"drafters": ["B"], "challenger": None}
+    fake.evaluate(apart, "b", "11000000", method="independent", players=b)
+    panel = panel_2x2(built_of(*runs, apart)[1], seed=1)
+    assert [cell.arm for cell in panel.cells] == ["independent", "shared-hidden", "cooperative", "agon"]
+    assert panel.cells[0].row == "independent:single:mean"
+    effects = {effect.name: 8 * effect.difference for effect in panel.effects}
+    # in eighths: 5-1 and 3-1
+    assert effects["exchange without competition"] == pytest.approx(4)
+    assert effects["competition without exchange"] == pytest.approx(2)
+
+
+def test_grpo_stands_for_neither_where_independent_adapters_were_trained_but_not_measured_alone(fake, tmp_path):
+    runs = four(fake, tmp_path)
+    apart = fake.run(tmp_path / "independent", "independent")
+    fake.evaluate(apart, "c", "11111111", method="independent", protocol="cascade", direction="a-b", chosen=True)
+    panel = panel_2x2(built_of(*runs, apart)[1], seed=1)
+    assert (panel.cells[0].arm, panel.cells[0].row) == ("grpo", "grpo:single:a")
+
+
 def test_a_doubled_cap_stands_in_no_cell(fake, tmp_path):
     runs = four(fake, tmp_path)
     (runs[0] / "evaluations" / "single.json").unlink()
