@@ -48,6 +48,7 @@ def wish_named(label: str) -> Wish:
         layers=None if found["layers"] is None else int(found["layers"]),
         doubt="agreement" if found["agreement"] else None,
         has_doubled_cap=found["doubled"] is not None,
+        is_from_label=True,
     )
 
 

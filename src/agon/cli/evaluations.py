@@ -48,7 +48,7 @@ def wishes_of(options: Namespace) -> dict[str, Wish]:
         wish = wish_named(label)
         # Filed as a command for it alone would file it: a matrix files its own under the bare label.
         split = "dev" if options.split == "dev" else wish.split
-        wishes[label] = replace(wish, label=None, split=split, is_from_label=True)
+        wishes[label] = replace(wish, label=None, split=split)
     return wishes
 
 

@@ -89,7 +89,7 @@ def trained_protocol(method: BaseMethod) -> str:
 def _one_of_each(num_drafts: int) -> tuple[str, str]:
     if num_drafts > 2:
         raise ConfigError(
-            f"--drafts is {num_drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one with --adapter"
+            f"--drafts is {num_drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one adapter"
         )
     return "A", "B"
 

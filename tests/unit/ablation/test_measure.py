@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from agon.ablation.measure import missing_evaluations, stamp_of_base, stamp_of_run
+from agon.ablation.measure import check_labels, missing_evaluations, stamp_of_base, stamp_of_run
 from agon.config import Settings
+from agon.errors import ConfigError
+from agon.recipe import settings_from
+from agon.records import Problem
 from agon.runs import RunFolder, write_evaluation
+from agon.tasks.data import TaskData
 
 STAMP = {"checkpoint": "step-000004", "sha256": "ab"}
 
@@ -58,3 +62,11 @@ def test_a_checkpoint_of_the_same_step_with_other_weights_is_another(tmp_path):
 )
 def test_the_base_is_measured_again_only_if_what_decides_it_has_changed(changes, is_same):
     assert (stamp_of_base(Settings()) == stamp_of_base(Settings.model_validate(changes))) == is_same
+
+
+def test_a_refused_label_names_no_option_which_a_matrix_has_not():
+    test = (Problem(id="p", question="q", gold="1", task="t", verifier="exact"),)
+    task = TaskData(name="t", train=(), dev=(), test=test)
+    settings = settings_from({"train": {"method": "agon"}}, source="test")
+    with pytest.raises(ConfigError, match=r"^evaluation 'cascade': .* choose with -a-b or -b-a in its label, or raise"):
+        check_labels(["cascade"], settings, task, is_trained=True)

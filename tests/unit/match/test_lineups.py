@@ -79,7 +79,7 @@ def test_the_likeliest_is_of_one_player_or_of_a_pair():
     assert lineup_for("likeliest", adapter=None) == Lineup(("A", "B"), stands="likeliest")
     assert lineup_for("likeliest", adapter=None, is_base=True, num_drafts=4) == Lineup((None,) * 4, stands="likeliest")
     with pytest.raises(
-        ConfigError, match=r"--drafts is 3, .* one draft of each adapter: leave it out, or .* --adapter"
+        ConfigError, match=r"--drafts is 3, .* one draft of each adapter: leave it out, or choose one adapter"
     ):
         lineup_for("likeliest", adapter=None, num_drafts=3)
 
