@@ -101,6 +101,10 @@ def test_a_rounded_run_is_measured_and_exported_with_a_note(agon, run, take_home
     note = "the adapters of step-000002 were rounded to bfloat16 when it was packed"
     results = measured(agon, home, capsys)
     assert [note in result["notes"] for result in results] == [True, True]
+    assert all(result["label"].endswith("-bfloat16") for result in results)
+    assert agon("eval", home, *EVALUATIONS, "--checkpoint", "2") == 0
+    again = json.loads(capsys.readouterr().out)["evaluations"]
+    assert [note in result["notes"] for result in again] == [True, True]
     assert note not in str(measured(agon, run, capsys))
     assert agon("export", home, "--merge", "--out", tmp_path / "merged") == 0
     assert note in capsys.readouterr().err

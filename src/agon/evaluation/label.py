@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agon.evaluation.load import Opened
 from agon.records import Direction, Lineup
+from agon.runs.checkpoints import rounded_to
 from agon.runs.evaluations import MAX_LABEL
 from agon.tasks.data import TaskData
 
@@ -35,6 +36,7 @@ def default_label(
         # Programs as answers go with their task.
         *(f"{name}-{value}" for name, value in opened.changed_prompts.items() if value != "code"),
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
+        (rounded_to(opened.checkpoint) or "") if opened.checkpoint is not None else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
     ]
     played = "-".join(part for part in parts if part)

@@ -20,6 +20,7 @@ from agon.runs.checkpoints import (
     checkpoint_step,
     list_checkpoints,
     newest_checkpoint,
+    rounding_notes,
     verify_checkpoint,
 )
 from agon.runs.manifest import read_config, read_manifest
@@ -154,7 +155,7 @@ def open_base(settings: Settings, *, check: Check = _unchecked) -> Opened:
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str, ...]]:
-    """Return the newest whole checkpoint of a run (or that of `step`), and a note on each damaged one that was passed over.
+    """Return the newest whole checkpoint of a run (or that of `step`), and a note on each damaged one passed over, and on rounding.
 
     Raises:
         RunError: there is none that can be used.
@@ -172,7 +173,7 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, tuple[str
             raise RunError(
                 f"checkpoint {path} cannot be used ({reason}): leave --checkpoint out to take the newest whole one"
             )
-        return path, ()
+        return path, rounding_notes(path)
     newest = newest_checkpoint(run)
     if newest.path is None:
         raise RunError(f"{run} has no checkpoint to use: {newest.remedy(run)}")

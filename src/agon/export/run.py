@@ -85,7 +85,9 @@ def _write_adapter(plan: Plan, folder: Path, *, name: str, place: str) -> Piece:
     )
     lines = [COMPOSITE] if plan.base is not None and plan.base.is_composite else []
     _write_card(plan, folder / place, name=name, lines=lines)
-    return Piece(name, place, "adapter", _num_bytes(folder / place), dtype="f32")
+    # An adapter is written as it is stored: rounded, where it was rounded when it was packed.
+    dtype = _NAMES[next(iter(trained.adapters[name].tensors.values())).dtype]
+    return Piece(name, place, "adapter", _num_bytes(folder / place), dtype=dtype)
 
 
 def _write_model(
