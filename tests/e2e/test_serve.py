@@ -87,7 +87,14 @@ def test_a_stream_that_runs_at_the_signal_is_finished_and_the_key_is_nowhere(ser
             assert get(f"{url}{path}").status_code == 401, path
         assert get(url, auth=("anybody", "secret-key")).text.startswith("<!doctype html>")
         listed = get(f"{url}/v1/models", headers=key).json()["data"]
-        assert [model["id"] for model in listed] == ["cascade", "cascade-b-a", "drafter", "challenger", "base"]
+        assert [model["id"] for model in listed] == [
+            "cascade",
+            "cascade-b-a",
+            "likeliest",
+            "drafter",
+            "challenger",
+            "base",
+        ]
         body = {"model": "base", "prompt": "12", "n": 8, "max_tokens": 240, "temperature": 2, "seed": 3, "stream": True}
         with httpx.stream("POST", f"{url}/v1/completions", json=body, headers=key, timeout=60) as answer:
             events = (line for line in answer.iter_lines() if line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from statistics import mean
 
 import httpx
 import openai
@@ -23,11 +24,11 @@ def client(served):
 
 def test_models_are_listed_and_looked_up(client):
     names = [model.id for model in client.models.list()]
-    assert names == ["cascade", "cascade-a-b", "drafter", "challenger", "base"]
+    assert names == ["cascade", "cascade-a-b", "likeliest", "drafter", "challenger", "base"]
     found = client.models.retrieve("cascade")
     assert found.agon["direction"] == "b-a"
     assert [stage["adapter"] for stage in found.agon["stages"]] == ["B", "A"]
-    with pytest.raises(openai.NotFoundError, match="there are cascade, cascade-a-b, drafter") as told:
+    with pytest.raises(openai.NotFoundError, match="there are cascade, cascade-a-b, likeliest, drafter") as told:
         client.models.retrieve("gpt-4o")
     assert (told.value.code, told.value.param) == ("model_not_found", "model")
 
@@ -58,7 +59,7 @@ def test_without_asking_nothing_is_seen_of_the_draft(client):
     assert all("text" not in stage for stage in answer.agon[0]["stages"])
 
 
-@pytest.mark.parametrize("model", ["cascade", "cascade-a-b", "drafter", "challenger", "base"])
+@pytest.mark.parametrize("model", ["cascade", "cascade-a-b", "likeliest", "drafter", "challenger", "base"])
 def test_a_stream_adds_up_to_the_whole_answer(client, model):
     whole = client.chat.completions.create(model=model, messages=MESSAGES, seed=5)
     chunks = list(
@@ -98,6 +99,45 @@ def test_the_stages_of_a_stream_come_in_their_order(client):
         assert not texts["content"] or "crossed" in told
     assert told == ["stage_started", "stage_ended", "crossed", "stage_started", "stage_ended", "finished"]
     assert all(texts.values())
+
+
+def test_of_one_draft_of_each_adapter_the_likelier_is_the_answer(client):
+    def ask(**fields):
+        return client.chat.completions.create(
+            messages=MESSAGES, n=8, logprobs=True, extra_body={"include_draft": True}, **fields
+        )
+
+    def mean_logprob(choice):
+        return mean(token.logprob for token in choice.logprobs.content)
+
+    both, alone = ask(model="likeliest", seed=7), ask(model="challenger", seed=7)
+    stood = set()
+    for choice, ours, of_a, ours_of_a in zip(both.choices, both.agon, alone.choices, alone.agon, strict=True):
+        first, second = ours["stages"]
+        assert (first["adapter"], second["adapter"]) == ("A", "B")
+        # Of this run A alone is the challenger; its draft is the same, whatever is written beside it.
+        assert first["text"] == of_a.message.content
+        final, other = (first, second) if ours["final_stage"] == 0 else (second, first)
+        assert (choice.message.content, choice.message.reasoning_content) == (final["text"], other["text"])
+        assert len(choice.logprobs.content) == final["tokens"]
+        if final is second and ours_of_a["answer"] is not None:
+            assert mean_logprob(choice) > mean_logprob(of_a)
+        stood.add(ours["final_stage"])
+    assert stood == {0, 1}
+    assert both.usage.completion_tokens == sum(stage["tokens"] for ours in both.agon for stage in ours["stages"])
+    stream = client.chat.completions.create(
+        model="likeliest", messages=MESSAGES, seed=7, stream=True, extra_body={"include_draft": True}
+    )
+    texts, told = ["", ""], []
+    for chunk in stream:
+        event = getattr(chunk, "agon", None) or {}
+        told.append(event.get("event") or ("content" if chunk.choices[0].delta.content else "other"))
+        if told[-1] == "grew":
+            texts[event["stage"]] += event["text"]
+    assert texts == [stage["text"] for stage in both.agon[0]["stages"]]
+    # In one piece, when both drafts have ended.
+    assert told.count("content") == 1
+    assert told.index("content") > max(at for at, event in enumerate(told) if event == "stage_ended")
 
 
 def test_each_of_several_choices_has_its_own_match_and_the_first_is_that_of_one(client):
@@ -157,6 +197,8 @@ def test_completions_continue_bare_text_and_cascades_take_it_as_the_problem(clie
         ({"logprobs": True, "top_logprobs": 5}, "top_logprobs"),
         ({"max_tokens": 3, "max_completion_tokens": 4}, "max_completion_tokens"),
         ({"max_tokens": 10_000}, "messages"),
+        ({"model": "likeliest", "temperature": 0}, "temperature"),
+        ({"model": "likeliest", "stop": "</think>"}, "stop"),
         ({"extra_body": {"foo": 1}}, "foo"),
         ({"messages": [{"role": "system", "content": "be brief"}, *MESSAGES]}, "messages"),
         ({"messages": [{"role": "user", "content": "how are you?"}]}, "messages"),

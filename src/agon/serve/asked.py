@@ -47,7 +47,9 @@ def ask_problem(prompt: str | Sequence[int], gold: str | None, offer: Offer, *, 
         RequestError: it is no problem of this task, or a right answer is given that no program can use.
     """
     if not isinstance(prompt, str):
-        raise RequestError(f"{param} is a list of token ids, but a cascade reads a problem: send its text", param=param)
+        raise RequestError(
+            f"{param} is a list of token ids, but this model reads a problem: send its text", param=param
+        )
     typed = _typed(prompt, gold, offer, param=param)
     return AskedProblem(typed.problem, typed.can_check, offer.prompts.draft(typed.problem))
 

@@ -132,7 +132,8 @@ class _Play:
             self._verdicts[number] = unchecked_verdict(completion, self._job.style)
         is_long = self._job.lineup.has_challenge and turn.role == "drafter" and len(completion.text) >= _LONG_DRAFT
         turns = await _called(lambda: self._exchange.end(number, completion), in_thread=is_long)
-        told = StageEnded(turn.place, turn.role, ended, self._job.is_final(turn.role))
+        is_final, stage = self._job.is_final(turn.role), self._stage(number)
+        told = StageEnded(turn.place, turn.role, ended, is_final, stage)
         return [told, *self._begin_turns(turns, first), *self._finish()]
 
     def _finish(self) -> list[Event]:
@@ -152,9 +153,13 @@ class _Play:
             shown = self._exchange.shown.get(turn.place) if turn.role == "challenger" else None
             if shown:
                 events.append(Crossed(turn.place, shown))
-            events.append(StageBegan(turn.place, turn.role, turn.request.adapter))
+            events.append(StageBegan(turn.place, turn.role, turn.request.adapter, self._stage(number)))
             self._start(self._run_turn(number, turn))
         return events
+
+    def _stage(self, number: int) -> int:
+        """Return where a turn stands in its match."""
+        return self._exchange.turns_of(self._exchange.turns[number].place).index(number)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -167,14 +172,14 @@ class _Play:
     async def _run_turn(self, number: int, turn: Turn) -> None:
         """Sample a turn, and tell of it. Whatever goes wrong is news, too: the others must not wait for this one."""
         try:
-            self._news.put_nowait(_TurnEnded(number, await self._sample(turn)))
+            self._news.put_nowait(_TurnEnded(number, await self._sample(turn, self._stage(number))))
         except asyncio.CancelledError:
             self._news.put_nowait(EngineError(f"the {turn.role}'s turn was given up by what samples it"))
             raise
         except Exception as error:
             self._news.put_nowait(error)
 
-    async def _sample(self, turn: Turn) -> EndedStage:
+    async def _sample(self, turn: Turn, stage: int) -> EndedStage:
         job, is_final = self._job, self._job.is_final(turn.role)
         is_read = job.is_read_as_it_grows(turn.role)
         async with AsyncExitStack() as opened:
@@ -183,8 +188,8 @@ class _Play:
                 pieces = await opened.enter_async_context(aclosing(until_stop(pieces, job.stop, turn)))
             async for piece in pieces:
                 if is_read and (piece.text or piece.token_ids):
-                    grew = StageGrew(turn.place, turn.role, piece.text, piece.token_ids, piece.logprobs, is_final)
-                    self._news.put_nowait(grew)
+                    told = (piece.text, piece.token_ids, piece.logprobs, is_final, stage)
+                    self._news.put_nowait(StageGrew(turn.place, turn.role, *told))
                 if piece.ended is not None:
                     return piece.ended
         raise EngineError(f"the {turn.role}'s turn ended without its completion: what samples it broke off")

@@ -66,15 +66,15 @@ class ChatTelling:
             case StageGrew():
                 return self._grown(event)
             case MatchEnded(sample):
-                return [self._finished(sample, tally)]
+                return [*self._settled(tally.choices[sample], sample), self._finished(sample, tally)]
             case _ if not self._order.job.shows_drafts:
                 return []
-            case StageBegan(sample, role, adapter):
-                return [self._stage(sample, "stage_started", {"role": role, "adapter": adapter})]
+            case StageBegan(sample, role, adapter, stage):
+                return [self._stage(sample, "stage_started", {"stage": stage, "role": role, "adapter": adapter})]
             case Crossed(sample, summaries):
                 return [self._stage(sample, "crossed", crossed_of(summaries))]
             case StageEnded(sample, role):
-                return [self._stage(sample, "stage_ended", {"role": role, **numbers_of(event)})]
+                return [self._stage(sample, "stage_ended", {"stage": event.stage, "role": role, **numbers_of(event)})]
 
     def closing(self, tally: Tally) -> list[dict[str, Any]]:
         """Return the account of tokens, if it was asked for."""
@@ -84,14 +84,29 @@ class ChatTelling:
 
     def _grown(self, event: StageGrew) -> list[dict[str, Any]]:
         if not event.is_final:
-            text = {"reasoning_content": event.text, "reasoning": event.text}
-            return [self._chunk(event.sample, text)] if self._order.job.shows_drafts and event.text else []
+            return [self._drafted(event)] if self._order.job.shows_drafts and event.text else []
         logprobs = None
         if self._texts is not None:
             logprobs = chat_logprobs(self._texts[event.sample].add(event.token_ids), event.logprobs)
         elif not event.text:
             return []
         return [self._chunk(event.sample, {"content": event.text}, logprobs=logprobs)]
+
+    def _drafted(self, event: StageGrew) -> dict[str, Any]:
+        # Several at once would be mixed up where there is room for one text.
+        if len(self._order.job.lineup.drafters) > 1:
+            return self._stage(event.sample, "grew", {"stage": event.stage, "role": event.role, "text": event.text})
+        return self._chunk(event.sample, _thought(event.text))
+
+    def _settled(self, choice: Choice, sample: int) -> list[dict[str, Any]]:
+        """Return the final text in one piece, and before it the other drafts, where only the end of the match tells which is which."""
+        if self._order.job.is_final(choice.final.role):
+            return []
+        final = {"content": choice.final.ended.completion.text}
+        chunks = [self._chunk(sample, final, logprobs=self._logprobs(sample, choice))]
+        if self._order.job.shows_drafts and choice.draft_text:
+            chunks.insert(0, self._chunk(sample, _thought(choice.draft_text)))
+        return chunks
 
     def _finished(self, sample: int, tally: Tally) -> dict[str, Any]:
         reason = tally.choices[sample].final.ended.completion.stop_reason
@@ -104,13 +119,21 @@ class ChatTelling:
         completion = choice.final.ended.completion
         message: dict[str, Any] = {"role": "assistant", "content": completion.text, "refusal": None}
         if self._order.job.shows_drafts and len(choice.stages) > 1:
-            thought = "\n\n".join(part for part in (choice.draft_text, f"{_HEADING}\n{choice.summary}") if part)
-            message |= {"reasoning_content": thought, "reasoning": thought}
-        logprobs = None
-        if self._texts is not None:
-            texts = self._texts[number].all_of(completion.token_ids, completion.text)
-            logprobs = chat_logprobs(texts, completion.logprobs)
-        return {"index": number, "message": message, "logprobs": logprobs, "finish_reason": completion.stop_reason}
+            crossed = "" if choice.summary is None else f"{_HEADING}\n{choice.summary}"
+            message |= _thought("\n\n".join(part for part in (choice.draft_text, crossed) if part))
+        return {
+            "index": number,
+            "message": message,
+            "logprobs": self._logprobs(number, choice),
+            "finish_reason": completion.stop_reason,
+        }
+
+    def _logprobs(self, number: int, choice: Choice) -> dict[str, Any] | None:
+        """Return those of the whole final text."""
+        if self._texts is None:
+            return None
+        completion = choice.final.ended.completion
+        return chat_logprobs(self._texts[number].all_of(completion.token_ids, completion.text), completion.logprobs)
 
     def _chunk(
         self,
@@ -127,3 +150,7 @@ class ChatTelling:
     def _head(self, kind: str) -> dict[str, Any]:
         order = self._order
         return {"id": order.id, "object": kind, "created": order.created, "model": order.model}
+
+
+def _thought(text: str) -> dict[str, str]:
+    return {"reasoning_content": text, "reasoning": text}

@@ -10,7 +10,7 @@ from agon.serve.order import Order, completion_order
 from agon.serve.records import Crossed, Event, MatchEnded, StageBegan, StageEnded, StageGrew
 from agon.serve.schema import read_completion
 from agon.serve.service import Service
-from agon.serve.tally import Tally, crossed_of, numbers_of
+from agon.serve.tally import Choice, Tally, crossed_of, numbers_of
 
 
 class CompletionWire:
@@ -44,11 +44,7 @@ class CompletionTelling:
         """Return the whole answer."""
         choices: list[dict[str, Any]] = []
         for number, choice in enumerate(tally.choices):
-            completion = choice.final.ended.completion
-            logprobs = None
-            if self._texts is not None:
-                texts = self._texts[number].all_of(completion.token_ids, completion.text)
-                logprobs = completion_logprobs(texts, completion.logprobs, offset=0)
+            completion, logprobs = choice.final.ended.completion, self._logprobs(number, choice)
             choices.append(_choice(number, completion.text, finish_reason=completion.stop_reason, logprobs=logprobs))
         told = [tally.details(number) for number in range(len(choices))]
         return {**self._head(), "choices": choices, "usage": tally.usage(), "agon": told}
@@ -63,18 +59,22 @@ class CompletionTelling:
             case StageGrew(is_final=True):
                 return self._grown(event)
             case MatchEnded(sample):
-                reason = tally.choices[sample].final.ended.completion.stop_reason
-                return [self._chunk(sample, finish_reason=reason, told=tally.finished(sample))]
+                choice, told = tally.choices[sample], tally.finished(sample)
+                reason = choice.final.ended.completion.stop_reason
+                return [*self._settled(choice, sample), self._chunk(sample, finish_reason=reason, told=told)]
             case _ if not self._order.job.shows_drafts:
                 return []
             case StageGrew(sample, role, text):
-                return [self._chunk(sample, told={"event": "grew", "role": role, "text": text})] if text else []
-            case StageBegan(sample, role, adapter):
-                return [self._chunk(sample, told={"event": "stage_started", "role": role, "adapter": adapter})]
+                told = {"event": "grew", "stage": event.stage, "role": role, "text": text}
+                return [self._chunk(sample, told=told)] if text else []
+            case StageBegan(sample, role, adapter, stage):
+                told = {"event": "stage_started", "stage": stage, "role": role, "adapter": adapter}
+                return [self._chunk(sample, told=told)]
             case Crossed(sample, summaries):
                 return [self._chunk(sample, told={"event": "crossed", **crossed_of(summaries)})]
             case StageEnded(sample, role):
-                return [self._chunk(sample, told={"event": "stage_ended", "role": role, **numbers_of(event)})]
+                told = {"event": "stage_ended", "stage": event.stage, "role": role, **numbers_of(event)}
+                return [self._chunk(sample, told=told)]
 
     def closing(self, tally: Tally) -> list[dict[str, Any]]:
         """Return the account of tokens, if it was asked for."""
@@ -89,6 +89,20 @@ class CompletionTelling:
         elif not event.text:
             return []
         return [self._chunk(event.sample, event.text, logprobs=logprobs)]
+
+    def _settled(self, choice: Choice, sample: int) -> list[dict[str, Any]]:
+        """Return the final text in one piece where only the end of the match tells which it is."""
+        if self._order.job.is_final(choice.final.role):
+            return []
+        return [self._chunk(sample, choice.final.ended.completion.text, logprobs=self._logprobs(sample, choice))]
+
+    def _logprobs(self, number: int, choice: Choice) -> dict[str, Any] | None:
+        """Return those of the whole final text."""
+        if self._texts is None:
+            return None
+        completion = choice.final.ended.completion
+        texts = self._texts[number].all_of(completion.token_ids, completion.text)
+        return completion_logprobs(texts, completion.logprobs, offset=0)
 
     def _chunk(
         self,

@@ -66,14 +66,20 @@ class Offer:
 
 
 def run_models(method: BaseMethod, direction: Direction) -> dict[str, Lineup]:
-    """Return the models of a trained run: its cascade as it was trained, in both directions for a pair, and each player alone.
+    """Return the models of a trained run: its cascade as it was trained, the likelier of two drafts, and each player alone.
 
-    A run of one adapter has a self-cascade, as `agon solve` plays it. `direction` is the pair's default.
+    A pair has its cascade in both directions, of which `direction` is the default, and one draft of each adapter. A run of one adapter
+    has a self-cascade, as `agon solve` plays it, and two drafts of that adapter.
     """
     base = lineup_for("single", is_base=True)
     if not method.has_pair:
         alone = lineup_for("single", adapter="A")
-        return {"cascade": lineup_for("self-cascade", adapter="A"), "drafter": alone, "base": base}
+        return {
+            "cascade": lineup_for("self-cascade", adapter="A"),
+            "likeliest": lineup_for("likeliest", adapter="A"),
+            "drafter": alone,
+            "base": base,
+        }
     trained = trained_protocol(method)
     protocol = trained if trained in _DEPLOYED else "cascade"
     other: Direction = "b-a" if direction == "a-b" else "a-b"
@@ -81,6 +87,7 @@ def run_models(method: BaseMethod, direction: Direction) -> dict[str, Lineup]:
     return {
         "cascade": first,
         f"cascade-{other}": lineup_for(protocol, direction=other),
+        "likeliest": lineup_for("likeliest", adapter=None),
         "drafter": Lineup(drafters=first.drafters),
         "challenger": Lineup(drafters=(first.challenger,)),
         "base": base,

@@ -56,7 +56,7 @@ async def chat_order(body: ChatBody, offer: Offer, context_check: ContextCheck) 
 
 
 async def completion_order(body: CompletionBody, offer: Offer, context_check: ContextCheck) -> Order:
-    """Read a completion: a cascade takes its prompt as the problem, a single model continues it as it stands.
+    """Read a completion: a single model continues its prompt as it stands, every other takes it as the problem.
 
     Raises:
         RequestError: naming the field that cannot be used.
@@ -64,7 +64,7 @@ async def completion_order(body: CompletionBody, offer: Offer, context_check: Co
 
     def make() -> Order:
         lineup = _lineup(body, offer)
-        ask = ask_problem if lineup.has_challenge else ask_to_continue
+        ask = ask_to_continue if lineup.num_rollouts == 1 else ask_problem
         asked = ask(body.prompt, body.gold, offer, param="prompt")
         job = _job(body, offer, asked, lineup=lineup, cap=body.max_tokens)
         context_check.require(job, param="prompt")
@@ -77,11 +77,14 @@ def _job(
     body: Body, offer: Offer, asked: AskedProblem, *, lineup: Lineup, cap: int | None, before: tuple[Message, ...] = ()
 ) -> Job:
     """Return the job; `cap` is that of its final stage."""
+    sampling = _sampling(body, offer.sampling, lineup=lineup, cap=cap)
+    if lineup.stands == "likeliest":
+        _require_choice(body, sampling)
     return Job(
         problem=asked.problem,
         can_check=asked.can_check,
         lineup=lineup,
-        sampling=_sampling(body, offer.sampling, lineup=lineup, cap=cap),
+        sampling=sampling,
         prompts=WrittenPrompts(asked.plain, offer.prompts),
         summarizer=offer.summarizer,
         style=offer.style,
@@ -92,6 +95,22 @@ def _job(
         shows_drafts=body.include_draft,
         before=before,
     )
+
+
+def _require_choice(body: Body, sampling: Sampling) -> None:
+    """Check that the likeliest of several drafts can be told, and that nothing would end it that is not known to be final."""
+    if sampling.temperature == 0.0:
+        raise RequestError(
+            "temperature is 0, where every draft is as likely as any other: send one above 0, or take model drafter",
+            param="temperature",
+            code="invalid_value",
+        )
+    if body.stop:
+        raise RequestError(
+            "stop ends the final text, but which of several drafts that is is known when they have ended: leave it out",
+            param="stop",
+            code="unsupported_parameter",
+        )
 
 
 def _order(body: Body, offer: Offer, job: Job, *, kind: str, wants_logprobs: bool) -> Order:
@@ -114,7 +133,9 @@ def _lineup(body: Body, offer: Offer) -> Lineup:
     lineup = offer.models[name]
     for field in ("max_draft_tokens", "max_summary_tokens"):
         if getattr(body, field) is not None and not lineup.has_challenge:
-            raise RequestError(f"{field} is for cascades, but model {name} has one stage: set max_tokens", param=field)
+            raise RequestError(
+                f"{field} is for cascades, but model {name} has no challenge: set max_tokens", param=field
+            )
     return lineup
 
 

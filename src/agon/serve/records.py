@@ -81,11 +81,15 @@ class Piece(NamedTuple):
 
 
 class StageBegan(NamedTuple):
-    """A stage of match `sample` has been asked for. `adapter` None is the bare base."""
+    """A stage of match `sample` has been asked for. `adapter` None is the bare base.
+
+    Here and below `stage` counts the stages of the match: its drafts, then its challenge.
+    """
 
     sample: int
     role: Role
     adapter: str | None
+    stage: int = 0
 
 
 class StageGrew(NamedTuple):
@@ -97,6 +101,7 @@ class StageGrew(NamedTuple):
     token_ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     is_final: bool
+    stage: int = 0
 
 
 class StageEnded(NamedTuple):
@@ -106,6 +111,7 @@ class StageEnded(NamedTuple):
     role: Role
     ended: EndedStage
     is_final: bool
+    stage: int = 0
 
 
 class Crossed(NamedTuple):

@@ -24,7 +24,7 @@ class ScriptedBackend:
     is raised in its place. A text that does not fit `max_tokens` is cut and ends by `length`. The counts are for tests: `num_open` turns
     are being sampled, `most_open` were at once; `num_ended` came to their end, `num_given_up` did not.
 
-    Units: seconds a stage, or a function of the turn; nats.
+    Units: seconds a stage, nats a token, or functions of the turn that return them.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class ScriptedBackend:
         seconds: float | Callable[[Turn], float] = 0.0,
         num_pieces: int = 1,
         context_length: int | None = None,
-        logprob: float = -0.5,
+        logprob: float | Callable[[Turn], float] = -0.5,
     ) -> None:
         self.num_open = 0
         self.most_open = 0
@@ -124,12 +124,15 @@ class ScriptedBackend:
         ended = None
         if is_last or is_cut:
             ended = self._ended(turn, before + given, started, stop_reason="length" if is_cut else "stop")
-        return Piece(given, ids, (self._logprob,) * len(ids), ended, ends[: len(ids)])
+        return Piece(given, ids, (self._logprob_of(turn),) * len(ids), ended, ends[: len(ids)])
 
     def _ended(self, turn: Turn, text: str, started: float, *, stop_reason: StopReason) -> EndedStage:
         ids = (*map(ord, text), _STOP_ID) if stop_reason == "stop" else tuple(map(ord, text))
-        completion = Completion(ids, (self._logprob,) * len(ids), text, stop_reason, turn.request.adapter, 0)
+        completion = Completion(ids, (self._logprob_of(turn),) * len(ids), text, stop_reason, turn.request.adapter, 0)
         return EndedStage(completion, len(turn.request.prompt_ids), len(ids), time.perf_counter() - started)
+
+    def _logprob_of(self, turn: Turn) -> float:
+        return self._logprob(turn) if callable(self._logprob) else self._logprob
 
     async def _wait(self, seconds: float) -> None:
         self.check_alive()

@@ -15,14 +15,25 @@ from agon.serve.records import Crossed, Event, MatchEnded, StageEnded
 class Choice:
     """A choice of the answer: one match of the job, as far as it has come."""
 
-    stages: list[StageEnded] = field(default_factory=list[StageEnded])
+    ended: dict[int, StageEnded] = field(default_factory=dict[int, StageEnded])
     summaries: tuple[Summary, ...] = ()
     match: Match | None = None
 
     @property
+    def stages(self) -> list[StageEnded]:
+        """The stages that have ended, in their order in the match: drafts that are written side by side end in any."""
+        return [self.ended[number] for number in sorted(self.ended)]
+
+    @property
+    def final_stage(self) -> int:
+        """The number of the stage that answers the client, once the match is over."""
+        assert self.match is not None, "the end of a match tells which stage answers"
+        return self.match.chosen if self.match.challenge is None else len(self.match.drafts)
+
+    @property
     def final(self) -> StageEnded:
-        """The stage that answers the client: the last one."""
-        return self.stages[-1]
+        """The stage that answers the client, once the match is over."""
+        return self.ended[self.final_stage]
 
     @property
     def summary(self) -> str | None:
@@ -31,8 +42,8 @@ class Choice:
 
     @property
     def draft_text(self) -> str:
-        """What the drafters wrote before the challenge; nothing where the draft is the answer."""
-        return "\n\n".join(stage.ended.completion.text for stage in self.stages[:-1])
+        """What the drafters wrote, but for a draft that is the answer."""
+        return "\n\n".join(stage.ended.completion.text for stage in self.stages if stage is not self.final)
 
 
 class Tally:
@@ -46,7 +57,7 @@ class Tally:
         """Take note of an event."""
         match event:
             case StageEnded():
-                self.choices[event.sample].stages.append(event)
+                self.choices[event.sample].ended[event.stage] = event
             case Crossed():
                 self.choices[event.sample].summaries = event.summaries
             case MatchEnded():
@@ -67,7 +78,7 @@ class Tally:
             stage.ended.num_completion_tokens
             for choice in self.choices
             for stage in choice.stages
-            if not stage.is_final
+            if stage is not choice.final
         )
         return {
             "prompt_tokens": num_prompt,
@@ -102,8 +113,9 @@ class Tally:
         }
 
     def outcome(self, number: int) -> dict[str, Any]:
-        """Return the answer that a match came to, and the verdict on it; null where nobody knows the right one."""
-        return self._worth(self._match(number).final.verdict)
+        """Return which stage answers, the answer, and the verdict on it; null where nobody knows the right one."""
+        final_stage = self.choices[number].final_stage
+        return {"final_stage": final_stage, **self._worth(self._match(number).final.verdict)}
 
     def finished(self, number: int) -> dict[str, Any]:
         """Return what a stream tells of a match that is over; with drafts shown, the answer and the verdict of every stage."""

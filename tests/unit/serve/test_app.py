@@ -45,7 +45,10 @@ def test_models_are_listed_default_first_and_found_by_name(make_service, client_
         lambda c: c.get("/v1/models/challenger"),
         lambda c: c.get("/v1/models/gpt-4"),
     )
-    assert [model["id"] for model in listed.json["data"]] == ["cascade", "cascade-b-a", "drafter", "challenger", "base"]
+    names = ["cascade", "cascade-b-a", "likeliest", "drafter", "challenger", "base"]
+    assert [model["id"] for model in listed.json["data"]] == names
+    both = [{"role": "drafter", "adapter": "A"}, {"role": "drafter", "adapter": "B"}]
+    assert listed.json["data"][2]["agon"] == {"direction": None, "stages": both, "shows_answer": False}
     assert listed.json["object"] == "list"
     assert {model["object"] for model in listed.json["data"]} == {"model"}
     assert one.json["agon"] == {

@@ -84,6 +84,7 @@ def test_a_cascade_is_told_of_in_the_order_of_its_stages(make_job, check, collec
         "self-cascade",
         "moa",
         "majority",
+        "likeliest",
         "blind-second",
         "empty-draft",
         "answer-visible",
@@ -96,7 +97,7 @@ def test_matches_are_those_that_play_returns_for_the_same_seed(make_session, mak
         return f"<think>hm</think>path{request.seed % 1000}<answer>{answer}</answer>"
 
     def likelihood(request):
-        return -0.1 if request.seed % 2 else -0.9
+        return -0.01 - request.seed % 97 / 100
 
     lineup = lineup_for(protocol, **({"threshold": -0.5} if protocol == "selective" else {}))
     job = make_job(lineup=lineup, samples=4, seed=11)
@@ -106,6 +107,8 @@ def test_matches_are_those_that_play_returns_for_the_same_seed(make_session, mak
     events = collect(EngineOfTurns(engine), job, check)
     finished = {event.sample: event.match for event in events if isinstance(event, MatchEnded)}
     assert [finished[sample] for sample in range(4)] == expected
+    if protocol == "likeliest":
+        assert {match.chosen for match in expected} == {0, 1}
     if protocol == "selective":
         assert {match.challenge is None for match in expected} == {True, False}
 
@@ -229,7 +232,7 @@ def test_a_text_that_only_began_like_a_stop_string_is_told_to_its_end(make_job, 
     assert (completion.text, completion.token_ids) == ("abEN", (*map(ord, "abEN"), 0))
 
 
-@pytest.mark.parametrize("protocol", ["majority", "selective", "blind-second"])
+@pytest.mark.parametrize("protocol", ["majority", "likeliest", "selective", "blind-second"])
 def test_stop_strings_are_refused_where_the_final_text_is_known_too_late(make_job, check, collect, protocol):
     with pytest.raises(ConfigError, match="leave them out"):
         collect(ScriptedBackend(_say), make_job(protocol, stop=("END",)), check)

@@ -56,6 +56,7 @@ def test_an_answer_is_the_challenges_text_and_counts_every_stage(make_service, c
         "seed": 7,
         "summary": "draft of 0",
         "summary_is_empty": False,
+        "final_stage": 1,
         "answer": "1",
         "verdict": "correct",
         "reason": None,
@@ -142,7 +143,8 @@ def test_a_stream_without_the_draft_tells_nothing_of_it(make_service, client_of)
     told = chat(client_of(make_service(script, num_pieces=5)), stream=True, gold="1", seed=9)
     assert b"draft of 0" not in told.content
     ours = [chunk["agon"] for chunk in told.events[:-1] if "agon" in chunk]
-    assert ours == [{"choice": 0, "event": "finished", "seed": 9, "answer": "1", "verdict": "correct", "reason": None}]
+    outcome = {"final_stage": 1, "answer": "1", "verdict": "correct", "reason": None}
+    assert ours == [{"choice": 0, "event": "finished", "seed": 9, **outcome}]
 
 
 def test_a_stream_with_the_draft_tells_of_every_stage_in_order(make_service, client_of):
@@ -152,10 +154,11 @@ def test_a_stream_with_the_draft_tells_of_every_stage_in_order(make_service, cli
     for one in ours:
         one.pop("seconds", None)
     assert ours[:5] == [
-        {"choice": 0, "event": "stage_started", "role": "drafter", "adapter": "A"},
+        {"choice": 0, "event": "stage_started", "stage": 0, "role": "drafter", "adapter": "A"},
         {
             "choice": 0,
             "event": "stage_ended",
+            "stage": 0,
             "role": "drafter",
             "adapter": "A",
             "tokens": 11,
@@ -171,10 +174,11 @@ def test_a_stream_with_the_draft_tells_of_every_stage_in_order(make_service, cli
             "has_leak": False,
             "is_cut": False,
         },
-        {"choice": 0, "event": "stage_started", "role": "challenger", "adapter": "B"},
+        {"choice": 0, "event": "stage_started", "stage": 1, "role": "challenger", "adapter": "B"},
         {
             "choice": 0,
             "event": "stage_ended",
+            "stage": 1,
             "role": "challenger",
             "adapter": "B",
             "tokens": 19,

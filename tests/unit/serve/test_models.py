@@ -13,10 +13,11 @@ def players(models):
     }
 
 
-def test_a_pair_offers_both_directions_and_each_player_alone():
+def test_a_pair_offers_both_directions_a_draft_of_each_adapter_and_each_player_alone():
     assert players(run_models(method_named("agon"), "a-b")) == {
         "cascade": (("A",), "B"),
         "cascade-b-a": (("B",), "A"),
+        "likeliest": (("A", "B"), "-"),
         "drafter": (("A",), "-"),
         "challenger": (("B",), "-"),
         "base": ((None,), "-"),
@@ -28,6 +29,7 @@ def test_roles_follow_the_default_direction():
     assert players(models) == {
         "cascade": (("B",), "A"),
         "cascade-a-b": (("A",), "B"),
+        "likeliest": (("A", "B"), "-"),
         "drafter": (("B",), "-"),
         "challenger": (("A",), "-"),
         "base": ((None,), "-"),
@@ -35,13 +37,20 @@ def test_roles_follow_the_default_direction():
     assert next(iter(models)) == "cascade"
 
 
-def test_a_run_of_one_adapter_offers_its_self_cascade():
+def test_a_run_of_one_adapter_offers_its_self_cascade_and_two_drafts_of_it():
     for method in ("grpo", "self-refine"):
         assert players(run_models(method_named(method), "a-b")) == {
             "cascade": (("A",), "A"),
+            "likeliest": (("A", "A"), "-"),
             "drafter": (("A",), "-"),
             "base": ((None,), "-"),
         }
+
+
+def test_of_the_two_drafts_the_likeliest_stands():
+    for method in ("agon", "grpo"):
+        models = run_models(method_named(method), "a-b")
+        assert {name for name, lineup in models.items() if lineup.stands == "likeliest"} == {"likeliest"}
 
 
 def test_a_pair_that_was_trained_with_the_answer_shown_is_served_so():

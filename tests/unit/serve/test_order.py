@@ -72,9 +72,29 @@ def test_two_different_caps_are_refused(make_service):
     assert error.param == "max_completion_tokens"
 
 
+@pytest.mark.parametrize("model", ["base", "likeliest"])
 @pytest.mark.parametrize("field", ["max_draft_tokens", "max_summary_tokens"])
-def test_a_single_model_has_no_draft_to_cap(make_service, field):
-    assert refused(make_service(), model="base", **{field: 5}).param == field
+def test_a_model_without_a_challenge_has_one_cap(make_service, field, model):
+    assert refused(make_service(), model=model, **{field: 5}).param == field
+    assert order_of(make_service(), model=model, max_tokens=5).job.sampling.max_draft_tokens == 5
+
+
+def test_at_temperature_0_no_draft_is_the_likeliest_whoever_set_it(make_service):
+    asked = refused(make_service(), model="likeliest", temperature=0)
+    service = make_service(sampling=Sampling(11, 22, 33, temperature=0.0))
+    default = refused(service, model="likeliest")
+    assert str(asked) == str(default)
+    assert (asked.status, asked.param, asked.code) == (400, "temperature", "invalid_value")
+    assert "send one above 0" in str(asked)
+    assert order_of(service, model="likeliest", temperature=0.01).job.sampling.temperature == 0.01
+    assert order_of(service, model="drafter").job.sampling.temperature == 0.0
+
+
+def test_stop_strings_are_refused_where_the_final_text_is_known_too_late(make_service):
+    error = refused(make_service(), model="likeliest", stop="END")
+    assert (error.status, error.param) == (400, "stop")
+    assert "leave it out" in str(error)
+    assert order_of(make_service(), model="drafter", stop="END").job.stop == ("END",)
 
 
 def test_a_seed_is_drawn_where_none_is_given(make_service):

@@ -36,12 +36,12 @@ def session():
         yield opened, problem
 
 
-def _jobs(session, problem, protocol, **fields):
+def _jobs(session, problem, protocol, *, adapter="A", **fields):
     for seed in range(2):
         yield Job(
             problem=problem,
             can_check=True,
-            lineup=lineup_for(protocol),
+            lineup=lineup_for(protocol, adapter=adapter),
             sampling=SAMPLING,
             prompts=session.prompts,
             summarizer=session.summarizer,
@@ -79,10 +79,21 @@ def _matches(events):
     return [event.match for event in sorted((e for e in events if isinstance(e, MatchEnded)), key=lambda e: e.sample)]
 
 
-@pytest.mark.parametrize(("protocol", "wants_text"), [("cascade", True), ("cascade", False), ("single", True)])
-def test_a_seed_gets_the_tokens_that_play_gives_it(session, protocol, wants_text):
+@pytest.mark.parametrize(
+    ("protocol", "adapter", "wants_text"),
+    [
+        ("cascade", "A", True),
+        ("cascade", "A", False),
+        ("single", "A", True),
+        # One draft of each adapter, and two of one.
+        ("likeliest", None, True),
+        ("likeliest", None, False),
+        ("likeliest", "A", True),
+    ],
+)
+def test_a_seed_gets_the_tokens_that_play_gives_it(session, protocol, adapter, wants_text):
     opened, problem = session
-    jobs = list(_jobs(opened, problem, protocol, wants_text=wants_text))
+    jobs = list(_jobs(opened, problem, protocol, adapter=adapter, wants_text=wants_text))
     for job, events in zip(jobs, _serve(opened, jobs), strict=True):
         (expected,) = play(
             opened, [problem], job.lineup, samples=2, sampling=SAMPLING, seed=job.seed, stream=("solve",)
@@ -92,7 +103,7 @@ def test_a_seed_gets_the_tokens_that_play_gives_it(session, protocol, wants_text
             [attempt.completion.token_ids for attempt in match.attempts] for match in expected
         ]
         for one, other in zip(served, expected, strict=True):
-            assert one.summaries == other.summaries
+            assert (one.summaries, one.chosen) == (other.summaries, other.chosen)
             for attempt, wanted in zip(one.attempts, other.attempts, strict=True):
                 assert (attempt.prompt, attempt.verdict) == (wanted.prompt, wanted.verdict)
                 assert attempt.completion.text == wanted.completion.text

@@ -1,6 +1,6 @@
 // What is asked: the problem, who plays, and the settings of one request.
 import { byId, make } from "./dom.js";
-import { nameOf, playersOf } from "./record.js";
+import { isCascade, isChoice, nameOf, playersOf } from "./record.js";
 
 const EXAMPLE = "12 7 5 = 24";
 
@@ -43,10 +43,10 @@ export class AskForm {
   }
 
   showCaps() {
-    const isSingle = this.model.stages.length === 1;
-    this.maxDraft.disabled = isSingle;
-    this.maxDraft.placeholder = isSingle ? "no draft before it" : this.info.max_draft_tokens;
-    this.maxFinal.placeholder = isSingle ? this.info.max_draft_tokens : this.info.max_tokens;
+    const hasDraft = isCascade(this.model);
+    this.maxDraft.disabled = !hasDraft;
+    this.maxDraft.placeholder = hasDraft ? this.info.max_draft_tokens : isChoice(this.model) ? "those of the answer" : "no draft before it";
+    this.maxFinal.placeholder = !hasDraft ? this.info.max_draft_tokens : this.info.max_tokens;
   }
 
   onKey(event) {
@@ -95,7 +95,7 @@ export class AskForm {
 
 export const aboutOf = (info) => {
   const trained = info.method ? `Trained by the method ${info.method}${info.task ? ` on ${info.task}` : ""}` : "Not trained as a pair";
-  const pair = info.models.find((model) => model.stages.length > 1);
+  const pair = info.models.find(isCascade);
   const [drafter, challenger] = pair ? pair.stages.map((stage) => nameOf(stage.adapter)) : [];
   return `${trained}. ${drafter === challenger ? "It drafts, and then answers with its own summary before it." : "One drafts; the other reads what is left of the draft and has the last word."}`;
 };

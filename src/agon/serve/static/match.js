@@ -1,6 +1,6 @@
 // The match that is looked at: its problem, how it stands, its stages side by side.
 import { count, make, plural, seconds } from "./dom.js";
-import { cellOf, markOf, nameOf, numTokens, playersOf, titleOf, wordsOf } from "./record.js";
+import { cellOf, finalOf, isCascade, isChoice, markOf, nameOf, numTokens, playersOf, titleOf, wordsOf } from "./record.js";
 import { CrossingView, StageView } from "./stage.js";
 import { readCountdown } from "./text.js";
 
@@ -14,7 +14,7 @@ export class MatchView {
     this.record = record;
     const slots = form === "countdown" ? readCountdown(record.problem) : null;
     this.stages = record.stages.map((stage) => new StageView(stage, { model: record.model, slots }));
-    this.crossing = record.stages.length > 1 ? new CrossingView(record.model) : null;
+    this.crossing = isCascade(record.model) ? new CrossingView(record.model) : null;
     this.mark = make("span", { class: "mark" });
     this.standing = make("span", { class: "standing" });
     this.figures = make("span", { class: "figures" });
@@ -22,7 +22,7 @@ export class MatchView {
     this.stop = make("button", { type: "button", class: "small", onclick: () => { this.host.focus({ preventScroll: true }); this.onStop(); } }, "Stop this match");
     this.again = make("button", { type: "button", class: "small", onclick: () => this.onReuse(record) }, "Ask this again");
     this.error = make("div", { class: "error-box", role: "alert" });
-    const columns = [this.stages[0].node, ...(this.crossing ? [this.crossing.node, this.stages.at(-1).node] : [])];
+    const columns = this.crossing ? [this.stages[0].node, this.crossing.node, this.stages.at(-1).node] : this.stages.map((stage) => stage.node);
     this.title = document.createTextNode("");
     this.host.replaceChildren(
       make("h2", {}, this.title, make("small", {}, `${playersOf(record.model)}, seed ${record.request.seed}`)),
@@ -61,12 +61,13 @@ function aboutProblem(record, slots) {
 
 export function standingOf(record) {
   if (record.state === "running") {
-    const running = record.stages.findLast((stage) => stage.state === "running");
-    if (running) return `${titleOf(record.model, running.role)} by ${nameOf(running.adapter)} is being written`;
+    const [running, another] = record.stages.filter((stage) => stage.state === "running");
+    if (another) return "The drafts are being written";
+    if (running) return `${titleOf(record.model, running)} by ${nameOf(running.adapter)} is being written`;
     return record.stages[0].state === "waiting" ? "Waiting for a free place on the server" : "The answers are being checked";
   }
   if (record.state !== "finished") return { stopped: "Stopped by you", failed: "Failed", refused: "Not played" }[record.state];
-  const final = record.stages.at(-1);
+  const final = finalOf(record);
   if (cellOf(record) !== "unchecked") return wordsOf(record);
   return final.answer === null ? "No answer was read" : "Answered; nobody said what is right";
 }
@@ -79,6 +80,11 @@ export function showBefore(host, model) {
   if (model.stages.length === 1) {
     const alone = box("drafter", "Answer", nameOf(first.adapter), "One player alone, to compare with: it reads the problem and answers.");
     host.replaceChildren(make("h2", {}, "What you will see"), make("div", { class: "stages of-1" }, alone));
+    return;
+  }
+  if (isChoice(model)) {
+    const boxes = model.stages.map((stage, at) => box("drafter", titleOf(model, { ...stage, at }), nameOf(stage.adapter), "It reads the problem alone. Of the drafts that have an answer, the one that is likelier, token for token, becomes the answer."));
+    host.replaceChildren(make("h2", {}, "What you will see"), make("div", { class: `stages of-${boxes.length}` }, ...boxes));
     return;
   }
   const draft = box("drafter", "Draft", nameOf(first.adapter), "One player reads the problem and writes a first solution: reasoning, a short account of it, an answer.");

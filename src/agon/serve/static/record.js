@@ -15,17 +15,22 @@ const CELLS = {
   refused: ["!", "not played"],
 };
 
+// Who plays: a cascade, several drafts of which one becomes the answer, or one player alone.
+export const isCascade = (model) => model.stages.at(-1).role === "challenger";
+export const isChoice = (model) => model.stages.length > 1 && !isCascade(model);
+
 export function newRecord(number, { problem, gold, model, request }) {
   return {
     number, problem, gold, model, request,
     state: "running", error: null, summary: null, seconds: null, begun: performance.now(),
-    stages: model.stages.map((stage) => ({ ...stage, text: "", state: "waiting", begun: null, facts: null, verdict: null, answer: null, reason: "" })),
+    stages: model.stages.map((stage, at) => ({ ...stage, at, isAnswer: false, text: "", state: "waiting", begun: null, facts: null, verdict: null, answer: null, reason: "" })),
   };
 }
 
 export function apply(record, chunk) {
   const final = record.stages.at(-1);
-  for (const { delta } of chunk.choices ?? []) {
+  // Drafts that are written side by side come by events; what the end repeats of them has been seen.
+  for (const { delta } of isChoice(record.model) ? [] : chunk.choices ?? []) {
     if (delta?.reasoning_content && record.stages.length > 1) begin(record.stages[0]).text += delta.reasoning_content;
     if (delta?.content) begin(final).text += delta.content;
   }
@@ -33,8 +38,9 @@ export function apply(record, chunk) {
 }
 
 function applyEvent(record, event) {
-  const stage = record.stages.find((one) => one.role === event.role);
+  const stage = record.stages[event.stage];
   if (event.event === "stage_started") begin(stage);
+  else if (event.event === "grew") begin(stage).text += event.text;
   else if (event.event === "crossed") record.summary = event;
   else if (event.event === "stage_ended") Object.assign(begin(stage), { state: "ended", facts: event });
   else if (event.event === "finished") judge(record, event);
@@ -46,9 +52,8 @@ function begin(stage) {
 }
 
 function judge(record, event) {
-  for (const told of event.stages ?? []) {
-    const stage = record.stages.find((one) => one.role === told.role);
-    Object.assign(stage, { verdict: told.verdict ?? null, answer: told.answer ?? null, reason: told.reason ?? "", isJudged: true });
+  for (const [at, told] of (event.stages ?? []).entries()) {
+    Object.assign(record.stages[at], { verdict: told.verdict ?? null, answer: told.answer ?? null, reason: told.reason ?? "", isJudged: true, isAnswer: at === event.final_stage });
   }
 }
 
@@ -63,11 +68,14 @@ export function end(record, state, error = null) {
 // The cell of a match, as the reports sort them.
 export function cellOf(record) {
   if (record.state !== "finished") return record.state;
-  const verdicts = record.stages.map((stage) => stage.verdict);
+  const judged = isChoice(record.model) ? [finalOf(record)] : record.stages;
+  const verdicts = judged.map((stage) => stage.verdict);
   if (verdicts.includes("error")) return "unjudged";
   if (verdicts.includes(null)) return "unchecked";
   return verdicts.map((verdict) => (verdict === "correct" ? "right" : "wrong")).join("-");
 }
+
+export const finalOf = (record) => record.stages.find((stage) => stage.isAnswer) ?? record.stages.at(-1);
 
 export const markOf = (record) => CELLS[cellOf(record)][0];
 export const wordsOf = (record) => CELLS[cellOf(record)][1];
@@ -78,12 +86,14 @@ export function nameOf(adapter) {
   return adapter ?? "base";
 }
 
-export function titleOf(model, role) {
+export function titleOf(model, { role, at }) {
   if (model.stages.length === 1) return "Answer";
+  if (isChoice(model)) return `Draft ${at + 1}`;
   return role === "drafter" ? "Draft" : "Challenge";
 }
 
 export function playersOf(model) {
   const names = model.stages.map((stage) => nameOf(stage.adapter));
+  if (isChoice(model)) return `likelier of ${names.join(" and ")}`;
   return names.length === 1 ? `${names[0]} alone` : names.join(" → ");
 }

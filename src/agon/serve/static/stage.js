@@ -1,7 +1,7 @@
 // The three boxes of a match: draft, what crosses, challenge.
 import { count, grow, make, plural, seconds } from "./dom.js";
 import { inNumbers, splitReasoning, splitWithheld } from "./text.js";
-import { nameOf, titleOf } from "./record.js";
+import { isChoice, nameOf, titleOf } from "./record.js";
 
 // Longer reasoning folds when the visible text begins, unless somebody opened or closed it.
 const FOLDS_FROM = 1500;
@@ -9,7 +9,8 @@ const VERDICTS = { correct: "right", wrong: "wrong", unparsed: "no answer read",
 
 export class StageView {
   constructor(stage, { model, slots }) {
-    const title = titleOf(model, stage.role);
+    const title = titleOf(model, stage);
+    this.isOneOfSeveral = isChoice(model);
     this.slots = slots;
     this.touched = false;
     this.badge = make("span", { class: "badge", hidden: true });
@@ -22,7 +23,7 @@ export class StageView {
     this.text = make("div", { class: "text", tabindex: "0", role: "group", "aria-label": `${title} by ${nameOf(stage.adapter)}` }, this.fold, make("div", {}, this.visible));
     this.answer = make("p", { class: "answer", hidden: true });
     this.node = make("section", { class: `stage ${stage.role}` },
-      make("h3", {}, title, make("small", {}, `by ${nameOf(stage.adapter)}`), this.badge), this.facts, this.text, this.answer);
+      make("h3", {}, title, this.by = make("small", {}, `by ${nameOf(stage.adapter)}`), this.badge), this.facts, this.text, this.answer);
   }
 
   update(stage, now) {
@@ -41,6 +42,7 @@ export class StageView {
   showVerdict(stage) {
     if (!stage.isJudged || !this.answer.hidden) return;
     this.answer.hidden = false;
+    if (this.isOneOfSeveral && stage.isAnswer) this.by.append(": the answer");
     const numbers = stage.answer === null ? null : inNumbers(stage.answer, this.slots);
     this.answer.append(...(stage.answer === null ? ["no answer read"] : ["answer ", make("code", {}, stage.answer)]),
       ...(numbers ? [" ", make("span", { class: "soft" }, numbers)] : []),

@@ -1,6 +1,6 @@
 // What was played in this visit: the matches, and how often who was right.
 import { byId, count, make } from "./dom.js";
-import { cellOf, markOf, playersOf, wordsOf } from "./record.js";
+import { cellOf, isCascade, markOf, playersOf, wordsOf } from "./record.js";
 
 // The oldest match leaves the list for one more; what it counted for stays in the score.
 const MOST_KEPT = 200;
@@ -57,7 +57,7 @@ function scoreTable(score) {
 }
 
 function cellsOf(model, row) {
-  const isPair = model.stages.length > 1;
+  const isPair = isCascade(model);
   const ofPair = (value) => (isPair ? count(value) : "–");
   return [count(row.checked), ofPair(row.draftRight), count(row.answerRight), ofPair(row.turnedRight), ofPair(row.turnedWrong)];
 }

@@ -45,12 +45,18 @@ def script(turn):
         return "on and on" * 50
     if "wide" in question:
         return f"<answer>{'9' * 180}</answer>"
+    if "drafts" in question and turn.request.adapter == "B":
+        return CHALLENGE
     return DRAFT if is_draft else CHALLENGE
 
 
 def seconds(turn):
     is_slow = f"slow {turn.role}" in turn.problem.question
     return SLOW_S if is_slow else 0.1
+
+
+def logprob(turn):
+    return -0.1 if turn.request.adapter == "B" else -0.5
 
 
 class Served:
@@ -60,7 +66,7 @@ class Served:
     challenge = CHALLENGE
 
     def __init__(self, session, *, keys=()):
-        self.backend = ScriptedBackend(script, seconds=seconds, num_pieces=10)
+        self.backend = ScriptedBackend(script, seconds=seconds, num_pieces=10, logprob=logprob)
 
         async def check(problem, completion, style):
             (verdict,) = session.verifiers.verify([(problem, completion)], style)

@@ -145,7 +145,14 @@ def test_a_full_server_says_when_to_start_again_and_leaves_no_match_behind(open_
 def test_the_direction_switch_swaps_who_drafts_and_players_can_be_seen_alone(open_page):
     page = open_page()
     expect(page.locator(".choice")).to_have_text(
-        ["A → B cascade", "B → A cascade-b-a", "A alone drafter", "B alone challenger", "base alone base"],
+        [
+            "A → B cascade",
+            "B → A cascade-b-a",
+            "likelier of A and B likeliest",
+            "A alone drafter",
+            "B alone challenger",
+            "base alone base",
+        ],
         use_inner_text=True,
     )
     play(page, "2 + 2 = ?", gold="4", model="cascade-b-a")
@@ -159,6 +166,48 @@ def test_the_direction_switch_swaps_who_drafts_and_players_can_be_seen_alone(ope
     expect(page.locator("#score tbody tr")).to_have_text(
         ["B → A\t1\t0\t1\t1\t0", "base alone\t1\t–\t0\t–\t–"], use_inner_text=True
     )
+
+
+def test_two_drafts_are_written_side_by_side_and_the_likelier_is_marked_as_the_answer(open_page, served):
+    page = open_page()
+    page.get_by_role("radio", name="likelier of A and B").check(force=True)
+    expect(page.locator("#match .before")).to_have_count(2)
+    expect(page.get_by_label("Most tokens of the draft")).to_be_disabled()
+    play(page, "two drafts of 2 + 2", gold="4")
+    expect(page.locator(".outcome")).to_contain_text("answer right")
+    expect(page.locator(".stage h3 small")).to_have_text(["by A", "by B: the answer"])
+    expect(page.locator(".stage h3")).to_contain_text(["Draft 1", "Draft 2"])
+    expect(page.locator(".stage .badge")).to_have_text(["wrong", "right"])
+    first, second = (stage(page, "drafter").nth(at) for at in (0, 1))
+    # Each text stands in its own place, once.
+    expect(first.locator(".thought")).to_have_text("two and\ntwo")
+    expect(first.locator(".answer")).to_contain_text("answer 5")
+    expect(second.locator(".thought")).to_have_text("no, four")
+    expect(second.locator(".text")).to_contain_text(
+        re.compile(r"^[^<]*It is one more than three\.\s*<answer>4</answer>$")
+    )
+    num_tokens = len(served.draft) + len(served.challenge) + 2
+    expect(page.locator(".outcome")).to_contain_text(f"{num_tokens} tokens in all")
+    boxes = [one.bounding_box() for one in (first, second)]
+    assert boxes[0]["x"] < boxes[1]["x"]
+    assert boxes[0]["y"] == boxes[1]["y"]
+    play(page, "2 + 2 = ?", gold="4")
+    expect(page.locator(".outcome")).to_contain_text("answer wrong")
+    expect(page.locator("#score tbody tr")).to_have_text(["likelier of A and B\t2\t–\t1\t–\t–"], use_inner_text=True)
+
+
+def test_both_drafts_are_seen_to_be_written_and_a_stop_ends_both(open_page, served):
+    page = open_page()
+    given_up = served.backend.num_given_up
+    play(page, "slow drafter", model="likeliest")
+    for at in (0, 1):
+        expect(stage(page, "drafter").nth(at)).to_have_attribute("data-state", "running")
+        expect(stage(page, "drafter").nth(at).locator(".thought")).to_have_text(re.compile("^so on on( on)*$"))
+    expect(page.locator(".outcome")).to_contain_text("The drafts are being written")
+    page.keyboard.press("Escape")
+    expect(page.locator(".outcome")).to_contain_text("Stopped by you")
+    assert served.wait_until_free(within_s=2.0)
+    assert served.backend.num_given_up == given_up + 2
 
 
 def test_a_match_of_the_visit_is_shown_again_and_can_be_asked_again_with_its_seed(open_page):
