@@ -13,7 +13,7 @@ from agon.comparison.report import write_compared
 from agon.config import Settings
 from agon.errors import ConfigError
 from agon.evaluation.evaluate import Subject, better_direction, direction_note, direction_scores, evaluate
-from agon.evaluation.load import Opened, open_base, open_run, sampling_for
+from agon.evaluation.load import Opened, open_base, open_run, prompts_of, sampling_for
 from agon.match.lineups import lineup_for
 from agon.recipe import settings_from
 from agon.records import Direction, Lineup
@@ -141,6 +141,7 @@ def _measure_row(row: Row, opened: Opened, folder: Path) -> dict[str, Any]:
         method=settings.train.method if row.run is not None else None,
         notes=(*opened.notes, *notes),
         dev_accuracy=accuracy,
+        prompts=prompts_of(settings.task),
     )
     evaluated = evaluate(opened.session, opened.task.test, subject, settings=settings.evaluation, sampling=sampling)
     write_evaluation(folder, row.label, evaluated.stored, evaluated.flat_matches)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from agon.config import EvaluationSettings
@@ -27,7 +27,7 @@ _MUCH_TRUNCATED = 0.05
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is measured, as the result file names it. `dev_accuracy` is that of what was chosen on the development problems;
-    `has_doubled_cap` says that the caps are twice those of the run's settings.
+    `has_doubled_cap` says that the caps are twice those of the run's settings, `prompts` how players are asked, by setting.
     """
 
     label: str
@@ -41,6 +41,7 @@ class Subject:
     notes: tuple[str, ...] = ()
     dev_accuracy: float | None = None
     has_doubled_cap: bool = False
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Evaluated(NamedTuple):
@@ -186,6 +187,7 @@ def _counted(
             "challenge": sampling.max_challenge_tokens if subject.lineup.has_challenge else None,
         },
         "doubled_cap": subject.has_doubled_cap,
+        "prompts": dict(subject.prompts),
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],

@@ -23,12 +23,11 @@ from agon.runs.checkpoints import (
     rounding_notes,
     verify_checkpoint,
 )
+from agon.runs.evaluations import PROMPT_SETTINGS
 from agon.runs.manifest import read_config, read_manifest
 from agon.tasks.account import data_hash
 from agon.tasks.data import TaskData
 from agon.tasks.loader import load_task
-
-_OF_THE_PROMPT = ("wording", "withholding", "answer_style")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +140,7 @@ def _changed_prompts(trained: Mapping[str, Any], task: TaskSettings) -> dict[str
 
     What an older run does not say is the default.
     """
-    before = {name: trained.get(name, TaskSettings.model_fields[name].default) for name in _OF_THE_PROMPT}
+    before = {name: trained.get(name, TaskSettings.model_fields[name].default) for name in PROMPT_SETTINGS}
     return {name: (getattr(task, name), old) for name, old in before.items() if getattr(task, name) != old}
 
 
@@ -222,3 +221,8 @@ def sampling_for(settings: Settings) -> Sampling:
         temperature=settings.evaluation.temperature,
         top_p=settings.evaluation.top_p,
     )
+
+
+def prompts_of(task: TaskSettings) -> dict[str, str]:
+    """Return how players are asked and read, by setting."""
+    return {name: getattr(task, name) for name in PROMPT_SETTINGS}

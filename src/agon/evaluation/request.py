@@ -11,7 +11,7 @@ from agon.errors import ConfigError
 from agon.evaluation.batches import Progress, require_problems
 from agon.evaluation.evaluate import Evaluated, Subject, better_direction, direction_note, direction_scores, evaluate
 from agon.evaluation.label import default_label
-from agon.evaluation.load import Opened, sampling_for
+from agon.evaluation.load import Opened, prompts_of, sampling_for
 from agon.evaluation.room import require_room, with_doubled_caps
 from agon.evaluation.threshold import choose_threshold
 from agon.match.lineups import lineup_for, trained_protocol
@@ -124,6 +124,7 @@ def measure_prepared(prepared: Prepared, *, progress: Progress | None = None) ->
         notes=(*opened.notes, *chosen.notes),
         dev_accuracy=chosen.dev_accuracy,
         has_doubled_cap=wish.has_doubled_cap,
+        prompts=prompts_of(settings.task),
     )
     sampling = sampling_for(settings)
     return evaluate(

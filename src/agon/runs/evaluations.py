@@ -21,6 +21,9 @@ MICROSCOPE_FORMAT = 1
 MATCHES_HASH = "matches_sha256"
 """Entry of a result: the hash of the file with its matches."""
 
+PROMPT_SETTINGS = ("wording", "withholding", "answer_style")
+"""The settings of `[task]` that say how players are asked and read: a result's `prompts` hold them as it was measured."""
+
 _MATCHES = ".matches.jsonl.gz"
 _NUMBER = int | float
 _INTERVAL = {"low": _NUMBER, "high": _NUMBER, "level": _NUMBER, "kind": str, "unit": str, "n": int}
@@ -34,6 +37,7 @@ _FORMS: Mapping[str, Any] = {
     **dict.fromkeys(("temperature", "top_p", "latency_s"), _NUMBER),
     "doubled_cap": bool,
     "caps": {"draft": int, "challenge": int},
+    "prompts": {None: str},
     "tokens": {None: _NUMBER},
     "pass_at_k": {None: _NUMBER},
     "outcomes": {None: int},

@@ -220,6 +220,19 @@ def test_a_default_label_says_which_prompts_are_not_those_of_the_training(opened
     assert measure(replace(opened, changed_prompts=changed), named).result["label"] == "mine"
 
 
+def test_a_result_says_how_players_were_asked(opened_of):
+    opened, _ = opened_of("agon")
+    task = opened.settings.task.model_copy(update={"withholding": "drop"})
+    asked = replace(opened, settings=opened.settings.model_copy(update={"task": task}))
+    for wish in (Wish(protocol="cascade", direction="a-b"), Wish(protocol="single", adapter="base")):
+        result = measure(asked, wish).result
+        assert result["prompts"] == {
+            "wording": task.wording,
+            "withholding": "drop",
+            "answer_style": task.answer_style,
+        }
+
+
 def test_what_makes_a_default_label_too_long_still_tells_it_from_others(opened_of):
     opened, _ = opened_of("agon", samples=2)
     changed = {"wording": "symbols-v1", "withholding": "drop", "answer_style": "boxed"}
