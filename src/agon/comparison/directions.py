@@ -17,14 +17,14 @@ def chosen_direction(measured: Iterable[Measured], variant: Variant) -> str | No
     """Return the direction that was better on a run's development problems, as its evaluations say; None where none does.
 
     What was chosen for this very variant counts first, then its protocol's choice, then the cascade's, which controls such as a blind
-    second pass take over.
+    second pass take over. What was chosen with other prompts never counts.
     """
     ranks = {variant.protocol: 0, "cascade": 1}
 
     def order(item: Measured) -> tuple[bool, int, int]:
         return variant_of(item) != variant, ranks.get(item.result["protocol"], 2), len(item.label)
 
-    for item in sorted(measured, key=order):
+    for item in sorted((item for item in measured if variant_of(item).prompts == variant.prompts), key=order):
         chosen = None if item.direction is None else _choice_in(item)
         if chosen is not None:
             return chosen
@@ -65,10 +65,11 @@ def _note(items: Sequence[Measured], *, arm: str, chosen: str) -> str:
     first, variant = items[0], variant_of(items[0])
     seeds = [str(item.training.seed) for item in items if item.training is not None and item.training.seed is not None]
     who = f"{arm}, seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else arm
+    asked = f" ({variant.asked})" if variant.asked else ""
     others = "".join(f", and likewise {item.run}" for item in items[1:])
     return (
-        f"{who}: {variant.name} was measured in direction {first.direction} alone, but development problems chose {chosen}: "
-        f"run `agon eval {first.run}{_task_option(first)} --evaluations {_label(variant, chosen)}{_other_options(first)}`{others}"
+        f"{who}: {variant.name}{asked} was measured in direction {first.direction} alone, but development problems chose {chosen}: "
+        f"run `agon eval {first.run}{_task_option(first)} --evaluations {_label(variant, chosen)}{_other_options(first, variant)}`{others}"
     )
 
 
@@ -89,8 +90,9 @@ def _task_option(item: Measured) -> str:
     return f" --task {'FILE' if task == 'custom' else task}"
 
 
-def _other_options(item: Measured) -> str:
-    """Ask for as many samples, and on the split, that the result was made with."""
+def _other_options(item: Measured, variant: Variant) -> str:
+    """Ask for as many samples, on the split, and with the prompts, that the result was made with."""
     own = None if item.training is None else item.training.config.get("evaluation.samples")
     samples = f" --samples {item.samples}" if own is not None and own != item.samples else ""
-    return samples + (" --split dev" if item.result["split"] == "dev" else "")
+    split = " --split dev" if item.result["split"] == "dev" else ""
+    return samples + split + "".join(f" --set task.{name}={value}" for name, value in variant.prompts)

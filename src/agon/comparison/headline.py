@@ -15,11 +15,12 @@ def headline(rows: Sequence[Row], arm: PlannedArm | None) -> Row | None:
 
     A pair stands by its cascade (with the answer shown, if it was in training), whatever opponents it had in training; an adapter that
     learned to challenge itself by its self-cascade; any other by a single answer. Where that was not measured the first protocol that
-    was takes its place. What was measured with a doubled cap stands for an arm only where nothing else was measured. Among directions
-    the chosen one comes before the mean of both, and that before either.
+    was takes its place. What was measured with a doubled cap, or asked otherwise than in training, stands for an arm only where nothing
+    else was measured. Among directions the chosen one comes before the mean of both, and that before either.
     """
     # Twice its own cap is not what an arm was trained for, not even that of one whose name says a doubled cap.
-    known = [row for row in rows if not row.has_doubled_cap] or list(rows)
+    as_trained = [row for row in rows if not row.changed_prompts] or list(rows)
+    known = [row for row in as_trained if not row.has_doubled_cap] or as_trained
     plain = [row for row in known if not row.label] or known
     for protocol in (*_protocols(known, arm), *dict.fromkeys(row.protocol for row in plain)):
         found = best_of(known, protocol)

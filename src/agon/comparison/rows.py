@@ -135,9 +135,9 @@ def _everyone(found: Iterable[str]) -> list[str]:
     return [name for name in (*order, *others, *last) if name in names]
 
 
-def _order(variant: Variant) -> tuple[int, int, bool, str]:
+def _order(variant: Variant) -> tuple[int, int, bool, tuple[tuple[str, str], ...], str]:
     known = PROTOCOLS.index(variant.protocol) if variant.protocol in PROTOCOLS else len(PROTOCOLS)
-    return known, variant.drafts, variant.has_doubled_cap, variant.label
+    return known, variant.drafts, variant.has_doubled_cap, variant.prompts, variant.label
 
 
 def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, title: str, seed: int) -> BuiltRow:
@@ -147,12 +147,12 @@ def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, tit
     trainings = [cell.training for cell in cells if cell.training is not None]
     seeds = [training.seed for training in trainings]
     accuracies = [cell.accuracy for cell in cells]
-    label = f":{variant.label}" if variant.label else ""
+    ending = f":{variant.ending}" if variant.ending else ""
     rates, counted = _rates(parts)
     is_directed = parts[0].direction is not None
     choices = {cell.chosen for cell in cells if cell.chosen is not None}
     row = Row(
-        id=f"{arm}:{variant.name}:{who}{label}",
+        id=f"{arm}:{variant.name}:{who}{ending}",
         arm=arm,
         title=title,
         protocol=variant.protocol,
@@ -181,8 +181,9 @@ def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, tit
         blind_second=rates["blind_second"],
         counted=counted,
         latency_s=_mean(_numbers(part.result.get("latency_s") for part in parts)),
-        label=variant.label,
+        label=variant.ending,
         has_doubled_cap=variant.has_doubled_cap,
+        changed_prompts=dict(variant.prompts),
         is_unchosen=who in DIRECTIONS and bool(choices) and who not in choices,
         notes=tuple(dict.fromkeys(str(note) for part in parts for note in part.result.get("notes") or ())),
     )

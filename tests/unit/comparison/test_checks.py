@@ -106,3 +106,19 @@ def test_caps_other_than_the_trainings_are_said_and_doubled_ones_are_not(fake, t
         f"{runs[0]} (longer) was measured with other caps than its training's: drafts 60 tokens in place of 44",
         f"{runs[0]} (shorter) was measured with other caps than its training's: challenges 9 tokens in place of 30",
     ]
+
+
+def test_other_prompts_than_the_trainings_are_said_once_for_all_that_were_asked_so(fake, tmp_path):
+    runs = two_runs(fake, tmp_path)
+    told = "measured with task.withholding=drop, trained with mark"
+    for label in ("x", "y", "z"):
+        fake.evaluate(runs[0], label, "1111", protocol="moa", notes=[told])
+    fake.evaluate(
+        runs[1], "w", "1111", method="grpo", notes=["measured with task.wording=plain-v3, trained with plain-v1", told]
+    )
+    assert comparable(collect(runs).measured).notes == [
+        "asked otherwise than in training (task.withholding=drop in place of mark), and in rows of their own: "
+        f"{runs[0]} (x), {runs[0]} (y), {runs[0]} (z)",
+        "asked otherwise than in training (task.wording=plain-v3 in place of plain-v1, task.withholding=drop in place of mark), "
+        f"and in rows of their own: {runs[1]} (w)",
+    ]

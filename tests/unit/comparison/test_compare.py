@@ -189,6 +189,23 @@ def test_what_a_doubled_cap_gave_stands_for_an_arm_only_where_nothing_else_was_m
     assert [arm.headline for arm in compare(runs).arms] == ["grpo:majority:a", "rft:single-doubled-cap:a"]
 
 
+def test_what_was_asked_otherwise_than_in_training_stands_for_an_arm_only_where_nothing_else_was_measured(
+    fake, tmp_path
+):
+    runs = [fake.run(tmp_path / name, name) for name in ("agon", "grpo", "rft")]
+    told = ["measured with task.withholding=drop, trained with mark"]
+    fake.evaluate(runs[0], "c", "11", protocol="cascade", direction="a-b", notes=told)
+    fake.evaluate(runs[0], "s", "10")
+    fake.evaluate(runs[1], "s", "11", method="grpo", notes=told)
+    fake.evaluate(runs[1], "long", "10", method="grpo", doubled_cap=True)
+    fake.evaluate(runs[2], "s", "11", method="rft", notes=told)
+    assert [arm.headline for arm in compare(runs).arms] == [
+        "agon:single:a",
+        "grpo:single-doubled-cap:a",
+        "rft:single:a:withholding-drop",
+    ]
+
+
 def test_a_pair_that_read_answers_stands_by_reading_them(fake, tmp_path):
     run = fake.run(tmp_path / "answer-visible", "answer-visible")
     for protocol in ("cascade", "answer-visible"):

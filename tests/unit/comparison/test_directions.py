@@ -43,6 +43,28 @@ def test_what_was_chosen_with_a_doubled_cap_is_another_choice(fake, tmp_path):
     assert (chosen_of(run, "c"), chosen_of(run, "long")) == ("a-b", "b-a")
 
 
+NOTED_DROP = "measured with task.withholding=drop, trained with mark"
+
+
+def test_what_was_chosen_with_other_prompts_than_in_training_says_nothing_of_the_ordinary_choice(fake, tmp_path):
+    run = fake.run(tmp_path / "run")
+    fake.evaluate(run, "c", "10", **A_B)
+    fake.evaluate(run, "dropped", "10", **B_A, notes=[NOTE, NOTED_DROP])
+    assert (chosen_of(run, "c"), chosen_of(run, "dropped")) == (None, "b-a")
+    fake.evaluate(run, "c", "10", **A_B, chosen=True)
+    fake.evaluate(run, "dropped", "10", **B_A, notes=[NOTED_DROP])
+    assert (chosen_of(run, "c"), chosen_of(run, "dropped")) == ("a-b", None)
+
+
+def test_what_to_run_asks_as_the_result_was_asked(fake, tmp_path):
+    run = fake.run(tmp_path / "run")
+    fake.evaluate(run, "c", "10", **A_B, chosen=False, notes=[NOTED_DROP])
+    assert notes_of(run) == [
+        "coop, seed 0: cascade (withholding-drop) was measured in direction a-b alone, but development problems chose b-a: "
+        f"run `agon eval {run} --evaluations cascade-b-a --set task.withholding=drop`"
+    ]
+
+
 def test_a_chosen_direction_that_was_not_measured_is_said_in_a_line_with_what_to_run(fake, tmp_path):
     run = fake.run(tmp_path / "run", "cooperative", seed=3)
     fake.evaluate(run, "c", "10", **A_B, chosen=False, notes=[NOTE])

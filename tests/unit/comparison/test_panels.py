@@ -84,6 +84,15 @@ def test_a_doubled_cap_stands_in_no_cell(fake, tmp_path):
     assert (panel.cells[0].row, panel.effects) == (None, ())
 
 
+def test_what_was_asked_otherwise_than_in_training_stands_in_no_cell(fake, tmp_path):
+    runs = four(fake, tmp_path)
+    (runs[0] / "evaluations" / "single.json").unlink()
+    told = "measured with task.withholding=drop, trained with mark"
+    fake.evaluate(runs[0], "single", "11000000", method="grpo", notes=[told])
+    panel = panel_2x2(built_of(*runs)[1], seed=1)
+    assert (panel.cells[0].row, panel.effects) == (None, ())
+
+
 def test_an_interaction_leaves_out_the_seeds_that_not_all_four_arms_have(fake, tmp_path):
     runs = four(fake, tmp_path)
     for name, marks in (("grpo", "00000000"), ("agon", "11111111"), ("cooperative", "11111000")):

@@ -163,6 +163,63 @@ def test_a_measurement_with_other_caps_than_in_training_takes_no_place_among_see
     }
 
 
+# As trained, what asks otherwise, and what an older result says of itself.
+TRAINED = {"task__wording": "plain-v1", "task__withholding": "mark", "task__answer_style": "boxed"}
+AS_TRAINED = {"wording": "plain-v1", "withholding": "mark", "answer_style": "boxed"}
+DROP = {"prompts": {**AS_TRAINED, "withholding": "drop"}}
+NOTED_DROP = {"notes": ["measured with task.withholding=drop, trained with mark"]}
+
+
+@pytest.mark.parametrize("how", [DROP, NOTED_DROP])
+def test_a_direction_with_other_prompts_than_in_training_has_no_mean_with_an_ordinary_one(fake, tmp_path, how):
+    run = fake.run(tmp_path / "agon", **TRAINED)
+    fake.evaluate(run, "c", "1100", protocol="cascade", direction="a-b", prompts=AS_TRAINED)
+    fake.evaluate(run, "d", "1111", protocol="cascade", direction="b-a", **how)
+    rows, _ = rows_of(run)
+    assert {name: (row.accuracy, row.label, row.changed_prompts) for name, row in rows.items()} == {
+        "agon:cascade:a-b": (0.5, "", {}),
+        "agon:cascade:b-a:withholding-drop": (1.0, "withholding-drop", {"withholding": "drop"}),
+    }
+
+
+def test_seeds_with_the_same_other_prompts_are_one_row_and_no_seeds_of_the_ordinary_one(fake, tmp_path):
+    runs = [fake.run(tmp_path / f"agon-s{seed}", seed=seed, **TRAINED) for seed in (0, 1, 2)]
+    # an older result without a note was asked as in training
+    fake.evaluate(runs[0], "single-a", "1100")
+    fake.evaluate(runs[1], "single-a", "1111", prompts={**AS_TRAINED, "wording": "plain-v3", "withholding": "drop"})
+    fake.evaluate(runs[2], "single-a", "1110", prompts={**AS_TRAINED, "wording": "plain-v3", "withholding": "drop"})
+    rows, _ = rows_of(*runs)
+    assert {name: (row.seeds, row.accuracy) for name, row in rows.items()} == {
+        "agon:single:a": ((0,), 0.5),
+        "agon:single:a:wording-plain-v3-withholding-drop": ((1, 2), 0.875),
+    }
+
+
+def test_two_measurements_with_the_same_other_prompts_are_told_apart_by_label(fake, tmp_path):
+    run = fake.run(tmp_path / "agon", **TRAINED)
+    for label in ("x", "again", "single-a-withholding-drop"):
+        fake.evaluate(run, label, "1100", **DROP)
+    assert list(rows_of(run)[0]) == [
+        "agon:single:a:withholding-drop",
+        "agon:single:a:withholding-drop-again",
+        "agon:single:a:single-a-withholding-drop",
+    ]
+
+
+def test_programs_as_answers_are_no_other_prompt_but_go_with_their_task(fake, tmp_path):
+    run = fake.run(tmp_path / "agon", **TRAINED)
+    fake.evaluate(run, "single-a", "1100", prompts={**AS_TRAINED, "answer_style": "code"})
+    fake.evaluate(run, "b", "1100", protocol="moa", notes=["measured with task.answer_style=code, trained with boxed"])
+    assert list(rows_of(run)[0]) == ["agon:single:a", "agon:moa:a"]
+
+
+def test_the_base_asked_otherwise_than_the_run_beside_it_has_a_row_of_its_own(fake, tmp_path):
+    run = fake.run(tmp_path / "agon", **TRAINED)
+    fake.evaluate(run, "base", "1100", method=None, prompts=AS_TRAINED)
+    fake.evaluate(run, "d", "1111", method=None, **DROP, **NOTED_DROP)
+    assert list(rows_of(run)[0]) == ["base:single:base", "base:single:base:withholding-drop"]
+
+
 def test_a_doubled_cap_is_no_further_seed_of_the_plain_one(fake, tmp_path):
     runs = [fake.run(tmp_path / f"s{seed}", "grpo", seed=seed) for seed in (0, 1)]
     fake.evaluate(runs[0], "single-a", "1100", method="grpo")
