@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from itertools import islice
 
 from agon.errors import EngineError
 from agon.records import Request
@@ -72,8 +71,9 @@ class VllmSteppingEngine:
         if request_id is not None:
             del self._running[request_id]
             self._server.abort([request_id])
-            if not self.num_open:
-                self._server.settle()
+        # Also after one that waited: what was in flight when the last that ran was given up is told to nobody.
+        if not self.num_open:
+            self._server.settle()
 
     def step(self) -> list[Progress]:
         """Take one step of vLLM's, and return what came of an earlier one; nothing where none is open.
@@ -100,7 +100,7 @@ class VllmSteppingEngine:
 
     def _join(self, num: int) -> None:
         """Give vLLM those that have waited longest: no more than it has rows for, since it would let the others in one by one."""
-        for key in list(islice(self._waiting, num)):
+        for key in list(itertools.islice(self._waiting, num)):
             request = self._waiting.pop(key)
             job = Job(key, request, self._engine.route(request.adapter))
             request_id = self._server.add(request, job.route)

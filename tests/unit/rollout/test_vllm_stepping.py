@@ -153,6 +153,20 @@ def test_one_that_waits_can_be_given_up(make_engine):
     assert len(server._engine.added) == added
 
 
+def test_when_all_are_given_up_nothing_is_in_flight_also_if_the_last_of_them_waited(make_engine):
+    batch, _, server = make_engine(max_rows=2)
+    engine = VllmSteppingEngine(batch)
+    *running, waiting = [engine.add(Request((3 + i, 4), "A", 50, i)) for i in range(3)]
+    while not engine.step():
+        pass
+    for key in running:
+        engine.cancel(key)
+    assert server._engine.batch_queue
+    engine.cancel(waiting)
+    assert engine.num_open == 0
+    assert not server._engine.batch_queue
+
+
 def test_a_lone_request_joins_at_once_and_among_many_after_four_steps_at_most(make_engine):
     batch, _, server = make_engine(max_rows=64, room=2)
     engine = VllmSteppingEngine(batch)
