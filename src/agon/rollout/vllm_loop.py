@@ -65,9 +65,8 @@ def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
     """
     running: dict[str, Sampled] = {}
     waiting = deque(jobs)
-    num_first = len(
-        waiting
-    )  # of those that wait, how many were there from the start: they come first, and no more of them will
+    # Of those that wait, how many were there from the start: once all of them have room, waiting makes their group no larger.
+    num_first = len(waiting)
     try:
         while waiting or running:
             room = server.options.max_rows - len(running)
