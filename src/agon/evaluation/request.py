@@ -282,13 +282,13 @@ def _check_players(wish: Wish, plan: _Plan) -> None:
     if needs_pair and wish.adapter in ("a", "b"):
         way = "-a-b or -b-a" if by_label else "--direction"
         raise ConfigError(f"{adapter} does not go with {protocol}: choose with {way}")
-    if plan.is_base and plan.protocol in (*_DIRECTED, *_VARIANTS) and wish.direction != "dev":
-        raise ConfigError(f"{direction} was asked for, but the base plays both roles: leave it out")
+    if plan.is_base and wish.direction != "dev":
+        raise ConfigError(f"{direction} was asked for, but the base plays every part: leave it out")
     if plan.protocol in _VARIANTS and wish.adapter in ("a", "b") and wish.direction != "dev":
         raise ConfigError(f"{direction} was asked for, but {adapter} plays both roles: leave one out")
     if not plan.is_directed and wish.direction in ("a-b", "b-a"):
-        way = "-a or -b" if by_label else "--adapter"
-        raise ConfigError(f"{direction} does not go with {protocol}: choose with {way}")
+        way = f"choose with {'-a or -b' if by_label else '--adapter'}" if plan.has_pair else "leave it out"
+        raise ConfigError(f"{direction} does not go with {protocol}: {way}")
     if plan.is_base and wish.adapter in ("a", "b"):
         raise ConfigError(f"{adapter} was asked for, but a base model has no adapters: leave it out")
     if wish.adapter == "b" and not plan.has_pair:

@@ -26,8 +26,8 @@ def require_room(opened: Opened, lineup: Lineup, problems: Sequence[Problem]) ->
         # Drafts of later layers read summaries, too.
         longest = max(rollout.max_draft_tokens, rollout.max_challenge_tokens)
         rollout = rollout.model_copy(update={"max_challenge_tokens": longest})
-    asked = f"--drafts {num_drafts}" + (f" --layers {lineup.layers}" if lineup.layers > 1 else "")
-    remedy = "lower it, or rollout.max_summary_tokens"
+    asked = f"reading {num_drafts} drafts" + (f" in {lineup.layers} layers" if lineup.layers > 1 else "")
+    remedy = "take fewer, or lower rollout.max_summary_tokens"
     _require_fit(opened, problems, rollout, num_summaries=num_drafts, asked=asked, remedy=remedy)
 
 

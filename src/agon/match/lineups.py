@@ -89,7 +89,7 @@ def trained_protocol(method: BaseMethod) -> str:
 def _one_of_each(num_drafts: int) -> tuple[str, str]:
     if num_drafts > 2:
         raise ConfigError(
-            f"--drafts is {num_drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one adapter"
+            f"the number of drafts is {num_drafts}, but the likeliest of a pair has one draft of each adapter: leave it out, or choose one adapter"
         )
     return "A", "B"
 
@@ -100,24 +100,30 @@ def _num_drafts(protocol: str, asked: int | None, doubt: Doubt | None) -> int:
     if asked is None:
         return least
     if asked > 1 and protocol not in _SEVERAL_DRAFTS:
-        raise ConfigError(f"--drafts is {asked}, but only {', '.join(_SEVERAL_DRAFTS)} take several drafts")
+        raise ConfigError(
+            f"the number of drafts is {asked}, but only {', '.join(_SEVERAL_DRAFTS)} take several: leave it out"
+        )
     if asked < least:
         by = " by agreement" if doubt == "agreement" else ""
-        raise ConfigError(f"--drafts is {asked}, but {protocol}{by} needs {least} or more")
+        raise ConfigError(f"the number of drafts is {asked}, but {protocol}{by} needs {least} or more")
     if asked > _MOST:
-        raise ConfigError(f"--drafts is {asked}, but a match has at most {_MOST}: lower it")
+        raise ConfigError(f"the number of drafts is {asked}, but a match has at most {_MOST}: lower it")
     return asked
 
 
 def _check_options(protocol: str, layers: int, doubt: Doubt | None, threshold: float) -> None:
     if layers < 1:
-        raise ConfigError(f"--layers is {layers}, but a match has at least one layer of drafts: give 1 or more")
+        raise ConfigError(
+            f"the number of layers is {layers}, but a match has at least one layer of drafts: give 1 or more"
+        )
     if layers > _MOST:
-        raise ConfigError(f"--layers is {layers}, but a match has at most {_MOST}: lower it")
+        raise ConfigError(f"the number of layers is {layers}, but a match has at most {_MOST}: lower it")
     if layers > 1 and protocol != "moa":
-        raise ConfigError(f"--layers is {layers}, but {protocol} has one layer of drafts: only moa takes several")
+        raise ConfigError(
+            f"the number of layers is {layers}, but {protocol} has one layer of drafts: only moa takes several"
+        )
     if protocol != "selective" and (doubt is not None or threshold != math.inf):
-        asked = f"--doubt {doubt}" if doubt is not None else f"--threshold {threshold:g}"
-        raise ConfigError(f"{asked} was asked for, but {protocol} has no doubt: only selective has one")
+        asked = f"a doubt by {doubt}" if doubt is not None else f"--threshold {threshold:g}"
+        raise ConfigError(f"{asked} was asked for, but {protocol} has none: only selective has one")
     if math.isnan(threshold):
         raise ConfigError("--threshold is nan, which nothing is below or above: give a number, or dev")

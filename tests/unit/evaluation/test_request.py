@@ -254,17 +254,26 @@ def test_what_makes_a_default_label_too_long_still_tells_it_from_others(opened_o
 @pytest.mark.parametrize(
     ("method", "wish", "message"),
     [
-        ("agon", Wish(protocol="cascade", layers=2), "--layers is 2, but cascade"),
-        ("agon", Wish(protocol="moa", layers=0), "--layers is 0"),
-        ("agon", Wish(protocol="cascade", doubt="agreement"), "--doubt agreement .* only selective"),
+        ("agon", Wish(protocol="cascade", layers=2), "the number of layers is 2, but cascade"),
+        ("agon", Wish(protocol="moa", layers=0), "the number of layers is 0"),
+        ("agon", Wish(protocol="cascade", doubt="agreement"), "a doubt by agreement .* only selective"),
         ("agon", Wish(protocol="cascade", threshold="dev"), "--threshold dev .* cascade has none"),
         ("agon", Wish(protocol="cascade", threshold=float("inf")), "--threshold inf .* cascade has none"),
-        ("agon", Wish(protocol="placebo", num_drafts=2), "--drafts is 2"),
+        ("agon", Wish(protocol="placebo", num_drafts=2), "the number of drafts is 2"),
         ("agon", Wish(protocol="selective", doubt="agreement", num_drafts=1), "needs 2 or more"),
         ("agon", Wish(protocol="placebo", adapter="a", direction="b-a"), "--adapter a plays both roles"),
-        ("grpo", Wish(protocol="placebo", direction="b-a"), "--direction b-a does not go with --protocol placebo"),
+        (
+            "grpo",
+            Wish(protocol="placebo", direction="b-a"),
+            "--direction b-a does not go with --protocol placebo: leave it out",
+        ),
+        (
+            None,
+            Wish(protocol="single", direction="a-b"),
+            "--direction a-b was asked for, but the base .*: leave it out",
+        ),
         ("grpo", Wish(protocol="cascade"), "needs two trained adapters"),
-        (None, Wish(protocol="placebo", direction="b-a"), "the base plays both roles"),
+        (None, Wish(protocol="placebo", direction="b-a"), "the base plays every part"),
         (None, Wish(protocol="placebo", adapter="a"), "a base model has no adapters"),
     ],
 )

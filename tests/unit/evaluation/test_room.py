@@ -50,6 +50,13 @@ def test_every_summary_that_is_shown_needs_room(opened_with):
     engine.context_length = 12 + 4 * 21 + 30
     require_room(opened, mixture, PROBLEMS)
     engine.context_length -= 1
-    with pytest.raises(ConfigError, match="--drafts 4 leaves no room in the context of 125 tokens for 1 of 2 problems"):
+    with pytest.raises(
+        ConfigError,
+        match="reading 4 drafts leaves no room in the context of 125 tokens for 1 of 2 problems: take fewer, or lower",
+    ):
         require_room(opened, mixture, PROBLEMS)
+    # a draft of 60 that reads the four
+    engine.context_length = 12 + 4 * 21 + 60 - 1
+    with pytest.raises(ConfigError, match="reading 4 drafts in 3 layers leaves no room"):
+        require_room(opened, replace(mixture, layers=3), PROBLEMS)
     require_room(opened, replace(mixture, drafters=("A",)), PROBLEMS)

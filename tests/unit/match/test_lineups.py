@@ -79,7 +79,8 @@ def test_the_likeliest_is_of_one_player_or_of_a_pair():
     assert lineup_for("likeliest", adapter=None) == Lineup(("A", "B"), stands="likeliest")
     assert lineup_for("likeliest", adapter=None, is_base=True, num_drafts=4) == Lineup((None,) * 4, stands="likeliest")
     with pytest.raises(
-        ConfigError, match=r"--drafts is 3, .* one draft of each adapter: leave it out, or choose one adapter"
+        ConfigError,
+        match=r"the number of drafts is 3, .* one draft of each adapter: leave it out, or choose one adapter",
     ):
         lineup_for("likeliest", adapter=None, num_drafts=3)
 
@@ -95,7 +96,7 @@ def test_a_selective_cascade_challenges_everything_unless_told_otherwise():
     [("majority", 1), ("likeliest", 1), ("moa", 0), ("single", 2), ("single", 0), ("cascade", 3), ("placebo", 2)],
 )
 def test_a_number_of_drafts_that_makes_no_sense_is_refused(protocol, drafts):
-    with pytest.raises(ConfigError, match=f"--drafts is {drafts}"):
+    with pytest.raises(ConfigError, match=f"the number of drafts is {drafts}, but "):
         lineup_for(protocol, num_drafts=drafts)
 
 
@@ -103,12 +104,12 @@ def test_a_number_of_drafts_that_makes_no_sense_is_refused(protocol, drafts):
     ("protocol", "options", "message"),
     [
         ("selective", {"doubt": "agreement", "num_drafts": 1}, "selective by agreement needs 2"),
-        ("moa", {"layers": 0}, "--layers is 0"),
-        ("moa", {"layers": 10**20}, f"--layers is {10**20}, but a match has at most 1024"),
-        ("majority", {"num_drafts": 10**20}, f"--drafts is {10**20}, but a match has at most 1024"),
-        ("likeliest", {"num_drafts": 1025}, "--drafts is 1025, but a match has at most 1024"),
-        ("cascade", {"layers": 2}, "--layers is 2, but cascade"),
-        ("cascade", {"doubt": "likelihood"}, "--doubt likelihood .* only selective"),
+        ("moa", {"layers": 0}, "the number of layers is 0"),
+        ("moa", {"layers": 10**20}, f"the number of layers is {10**20}, but a match has at most 1024"),
+        ("majority", {"num_drafts": 10**20}, f"the number of drafts is {10**20}, but a match has at most 1024"),
+        ("likeliest", {"num_drafts": 1025}, "the number of drafts is 1025, but a match has at most 1024"),
+        ("cascade", {"layers": 2}, "the number of layers is 2, but cascade"),
+        ("cascade", {"doubt": "likelihood"}, "a doubt by likelihood .* cascade has none: only selective"),
         ("moa", {"threshold": -1.0}, "--threshold -1 .* only selective"),
         ("selective", {"threshold": math.nan}, "--threshold is nan"),
     ],
