@@ -1,6 +1,6 @@
 """Sampling on one GPU: vLLM as it comes, and agon's engine over it with each way to serve two adapters, in one run.
 
-    python benchmarks/generation_gpu.py                          Qwen3-0.6B's shape with random weights, about 5 minutes
+    python benchmarks/generation_gpu.py                          Qwen3-0.6B's shape with random weights, about 10 minutes
     python benchmarks/generation_gpu.py --parts multi-lora       some of the parts: stock, bare, swapped, multi-lora
     python benchmarks/generation_gpu.py --parts stock swapped --new-tokens --swaps 10       the stages of a step alone
 
@@ -8,8 +8,8 @@ Each part is a process of its own. Printed: start-up, tokens a second of one cal
 followed by challenges (all drafts first, or challenges joining as drafts end; equal and lognormal lengths), of eight times as many
 requests as rows (let in by groups, or all handed to vLLM at once, which lets in one as another ends), adapter updates, and how far
 engine and learner logprobs are apart. Agon's engine always returns logprobs; stock vLLM is not asked for them.
-Lengths are set by each request's cap: random weights do not stop. Rates are medians of `--repeats` calls after one that warms up; stages of
-lognormal lengths are sampled `--lognormal-repeats` times, after those of equal length.
+Lengths are set by each request's cap: random weights do not stop. Rates are medians of `--repeats` calls after one that warms up; what has
+lognormal lengths, the queue too, is sampled `--lognormal-repeats` times, after what has equal ones. `--new-tokens` without a number leaves out calls and queue.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from typing import Any
 
 PARTS = ("stock", "bare", "swapped", "multi-lora")
 CHALLENGE_PROMPT = 384
+# Requests in the queue for each row.
 QUEUED = 8
 START = time.perf_counter()
 
@@ -214,10 +215,8 @@ def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
         result[f"call_{new}"] = rate(lambda n=new: one.call(rows, n, ("A",)), options)
     if part == "multi-lora" and options.new_tokens:
         result["two_mixed"] = rate(lambda: one.call(rows, options.new_tokens[0], ("A", "B")), options)
-    waiting = prompts(options, count=QUEUED * options.prompts, length=options.prompt_tokens, seed=1)
-    caps = queued_caps(len(waiting))
-    for name, in_groups in (("queued_in_groups", True), ("queued_at_once", False)):
-        result[name] = rate(lambda g=in_groups: one.queue(waiting, caps, in_groups=g), options)
+    if options.new_tokens:
+        result |= rates_of_queue(one, options)
     if part != "bare":
         half = rows[: len(rows) // 2]
         for lengths in ("equal", "lognormal"):
@@ -232,6 +231,17 @@ def ours(part: str, options: argparse.Namespace) -> dict[str, Any]:
     result |= one.parity(rows[:64])
     one.close()
     return result
+
+
+def rates_of_queue(one: Any, options: argparse.Namespace) -> dict[str, list[float]]:
+    """Tokens a second of more requests than rows: let in by groups, and all handed to vLLM at once. The calls before were the warm-up."""
+    waiting = prompts(options, count=QUEUED * options.prompts, length=options.prompt_tokens, seed=1)
+    caps = queued_caps(len(waiting))
+    ways = {"queued_in_groups": True, "queued_at_once": False}
+    return {
+        name: rate_of_stages(lambda g=in_groups: one.queue(waiting, caps, in_groups=g), "lognormal", options)
+        for name, in_groups in ways.items()
+    }
 
 
 def show(results: dict[str, dict[str, Any]]) -> None:

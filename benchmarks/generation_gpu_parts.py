@@ -108,6 +108,8 @@ class Part:
         """More requests than rows, as an evaluation has; given to vLLM in groups as rows get free, or all at once; tokens."""
         name = None if self.pair is None else "A"
         requests = [Request(row, name, cap, seed=i) for i, (row, cap) in enumerate(zip(rows, caps, strict=True))]
+        # As in an evaluation: its prompts have not been read before.
+        self.server.forget_prefixes()
         options = self.server.options
         self.server.options = options if in_groups else replace(options, max_rows=len(requests))
         try:
