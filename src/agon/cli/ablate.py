@@ -70,12 +70,14 @@ def ablate(options: Namespace) -> int:
 
 def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
     """Print the cells, and refuse what a start would before its first training."""
-    from agon.ablation.run import adopt, cell_states, check_plan
+    from agon.ablation.run import adopt, cell_states, check_plan, matrix_in
     from agon.cli.matrix_table import cells_json, print_plan
     from agon.runs.manifest import folder_kind
     from agon.runs.matrix import read_matrix
 
-    plan = adopt(plan, read_matrix(out) if folder_kind(out) == "matrix" else None)
+    # A matrix that is there is told of also without --resume.
+    before = read_matrix(out) if folder_kind(out) == "matrix" else matrix_in(out, resume=options.resume)
+    plan = adopt(plan, before)
     check_plan(plan, out)
     states = cell_states(plan, out)
     if options.json:

@@ -56,3 +56,18 @@ def test_a_dry_run_refuses_what_a_start_would_in_the_same_line(tmp_path, capsys,
     recipe.write_text(REFUSED.format(temperature=0.5))
     assert main(command) == 0
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ([], 1, "output folder {out} is not empty (notes.txt): give another --out"),
+        (["--resume"], 2, "{out} holds no matrix to resume: start it without --resume"),
+    ],
+)
+def test_a_dry_run_refuses_a_folder_that_holds_something_else(tmp_path, capsys, words, code, told):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(["ablate", "matrix-quickstart", "--out", str(tmp_path), "--dry-run", *words]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"agon: {told.format(out=tmp_path)}\n"
