@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+ARCHIVE = "evidence.tar.xz"
 ALWAYS = (".json", ".jsonl", ".toml", ".log", ".html")
 # Of a checkpoint's files: what training alone needs.
 MOMENTS = "optimizer-"
@@ -90,7 +91,7 @@ def round_tensors(source: Path, target: Path) -> None:
 def pack(
     folder: Path, out: Path, *, part_bytes: int, matches: bool = False, adapters: bool = False, bfloat16: bool = False
 ) -> list[Path]:
-    """Write the archive in parts of at most `part_bytes`, and return their paths."""
+    """Write the archive in parts of at most `part_bytes`, which replace those that are there, and return their paths."""
     packed = io.BytesIO()
     with TemporaryDirectory() as scratch:
         files = {path.relative_to(folder): path for path in chosen(folder, matches=matches)}
@@ -104,10 +105,16 @@ def pack(
             for name, path in sorted(files.items()):
                 archive.add(path, arcname=folder.name / name)
     out.mkdir(parents=True, exist_ok=True)
+    # Parts of an earlier archive would be joined to this one.
+    for old in out.glob(f"{ARCHIVE}.part*"):
+        old.unlink()
     data = packed.getvalue()
+    starts = range(0, len(data), part_bytes)
+    # Equally many digits, for `cat` takes part100 before part11.
+    num_digits = max(2, len(str(len(starts) - 1)))
     parts: list[Path] = []
-    for start in range(0, len(data), part_bytes):
-        parts.append(out / f"evidence.tar.xz.part{len(parts):02d}")
+    for number, start in enumerate(starts):
+        parts.append(out / f"{ARCHIVE}.part{number:0{num_digits}}")
         parts[-1].write_bytes(data[start : start + part_bytes])
     return parts
 

@@ -134,6 +134,16 @@ def test_a_run_without_a_whole_checkpoint_is_named_and_packed_without_adapters(m
     assert "agon-s0 has no whole checkpoint: its adapters are not packed" in capsys.readouterr().err
 
 
+def test_more_than_a_hundred_parts_are_joined_in_their_order_and_without_those_of_an_earlier_archive(matrix, tmp_path):
+    out = tmp_path / "out"
+    for part_bytes, num_least in ((4, 101), (100, 2)):
+        parts = pack(matrix, out, part_bytes=part_bytes)
+        assert len(parts) >= num_least
+        # What `cat OUT/evidence.tar.xz.part*` takes, in its order.
+        assert sorted(out.iterdir()) == parts
+        assert names_in(parts) == PLAIN
+
+
 def test_a_folder_without_anything_to_pack_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit, match="holds nothing to pack"):
