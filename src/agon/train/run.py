@@ -115,6 +115,7 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         if done is not None and is_last(done, steps=settings.train.steps):
             watcher.say(f"{out} is finished: {checkpoint_step(done)} steps of {settings.train.steps}")
             return Trained(completed_steps=checkpoint_step(done), was_stopped=False)
+        # Here, too: before a base is loaded.
         if done is not None:
             require_moments(done)
         ready = _open(settings, watcher, stack, checkpoint=done)
