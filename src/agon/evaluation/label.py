@@ -34,7 +34,7 @@ def default_label(
         f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",
         "doubled-cap" if has_doubled_cap else "",
         # Programs as answers go with their task.
-        *(f"{name}-{value}" for name, value in opened.changed_prompts.items() if value != "code"),
+        *(f"{name}-{value}" for name, value in opened.changed.items() if value != "code"),
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
         (rounded_to(opened.checkpoint) or "") if opened.checkpoint is not None else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",

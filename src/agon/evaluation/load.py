@@ -34,8 +34,8 @@ from agon.tasks.loader import load_task
 class Opened:
     """A session, the problems that fit it, the settings it was opened with; for a run also which checkpoint and what to say.
 
-    `is_chosen_checkpoint` tells a checkpoint asked for by its step from the newest one. `changed_prompts` are the settings of `[task]` by
-    which players are asked, or read, otherwise than in their training.
+    `is_chosen_checkpoint` tells a checkpoint asked for by its step from the newest one. `changed` are the settings that a result depends
+    on, by their keys, where they are not the run's: how players are asked and sampled, and on how many problems.
     """
 
     session: Session
@@ -44,7 +44,7 @@ class Opened:
     checkpoint: Path | None = None
     notes: tuple[str, ...] = ()
     is_chosen_checkpoint: bool = False
-    changed_prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    changed: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,12 @@ class Served:
     settings: Settings
     notes: tuple[str, ...] = ()
 
+
+# What a result depends on, and a person may set anew for one evaluation; the name of a result says the samples in any case.
+_NUMBERS = {
+    "rollout": ("max_draft_tokens", "max_challenge_tokens", "max_summary_tokens"),
+    "evaluation": ("temperature", "top_p", "max_test", "max_dev", "seed"),
+}
 
 Check = Callable[[Settings, TaskData], None]
 """What is checked as soon as the problems are there, before a model is loaded; it raises."""
@@ -91,7 +97,7 @@ def open_run(
         found.checkpoint,
         notes=(*found.notes, *_dropped_note(task)),
         is_chosen_checkpoint=step is not None,
-        changed_prompts={name: new for name, (new, _) in found.prompts.items()},
+        changed=found.changed,
     )
 
 
@@ -115,7 +121,7 @@ class _Found(NamedTuple):
     task: TaskData
     checkpoint: Path
     notes: tuple[str, ...]
-    prompts: Mapping[str, tuple[str, str]]
+    changed: Mapping[str, str]
 
 
 def _find(
@@ -132,7 +138,8 @@ def _find(
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
     prompts = _changed_prompts(config.get("task", {}), settings.task)
     notes += tuple(f"measured with task.{name}={new}, trained with {old}" for name, (new, old) in prompts.items())
-    return _Found(settings, task, checkpoint, notes, prompts)
+    changed = {name: new for name, (new, _) in prompts.items()} | _changed_numbers(config, settings)
+    return _Found(settings, task, checkpoint, notes, changed)
 
 
 def _changed_prompts(trained: Mapping[str, Any], task: TaskSettings) -> dict[str, tuple[str, str]]:
@@ -142,6 +149,18 @@ def _changed_prompts(trained: Mapping[str, Any], task: TaskSettings) -> dict[str
     """
     before = {name: trained.get(name, TaskSettings.model_fields[name].default) for name in PROMPT_SETTINGS}
     return {name: (getattr(task, name), old) for name, old in before.items() if getattr(task, name) != old}
+
+
+def _changed_numbers(trained: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """Return the caps, the way of sampling and the number of problems where they are not the run's own."""
+    changed: dict[str, str] = {}
+    for table, names in _NUMBERS.items():
+        now = getattr(settings, table)
+        for name in names:
+            value = getattr(now, name)
+            if value != trained.get(table, {}).get(name, type(now).model_fields[name].default):
+                changed[name] = f"{value:g}" if isinstance(value, float) else str(value).lower()
+    return changed
 
 
 def open_base(settings: Settings, *, check: Check = _unchecked) -> Opened:

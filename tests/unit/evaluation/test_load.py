@@ -1,8 +1,8 @@
 import pytest
 
-from agon.config import TaskSettings
+from agon.config import Settings, TaskSettings
 from agon.errors import RunError
-from agon.evaluation.load import _changed_prompts, find_checkpoint
+from agon.evaluation.load import _changed_numbers, _changed_prompts, find_checkpoint
 from agon.train.run import _last_checkpoint
 
 
@@ -44,3 +44,15 @@ def test_other_prompts_than_those_of_the_training_are_told_apart():
         "wording": ("plain-v3", "plain-v1"),
         "withholding": ("drop", "mark"),
     }
+
+
+def test_other_caps_sampling_and_numbers_of_problems_than_the_runs_are_told_apart():
+    settings = Settings.model_validate(
+        {
+            "rollout": {"max_draft_tokens": 64, "max_challenge_tokens": 44},
+            "evaluation": {"temperature": 0.0, "top_p": 0.95, "max_test": 16},
+        }
+    )
+    trained = {"rollout": {"max_draft_tokens": 44, "max_challenge_tokens": 44}, "evaluation": {"temperature": 0.6}}
+    assert _changed_numbers(trained, settings) == {"max_draft_tokens": "64", "temperature": "0", "max_test": "16"}
+    assert _changed_numbers(settings.model_dump(), settings) == {}

@@ -208,16 +208,17 @@ def test_the_end_of_a_long_task_gives_way_in_a_default_label(opened_of):
         ({"withholding": "mark"}, "t-test-cascade-a-b-withholding-mark"),
         ({"wording": "plain-v3", "withholding": "drop"}, "t-test-cascade-a-b-wording-plain-v3-withholding-drop"),
         ({"answer_style": "boxed"}, "t-test-cascade-a-b-answer_style-boxed"),
+        ({"temperature": "0", "max_draft_tokens": "64"}, "t-test-cascade-a-b-temperature-0-max_draft_tokens-64"),
         # a task whose answers are programs has no other style
         ({"answer_style": "code"}, "t-test-cascade-a-b"),
     ],
 )
-def test_a_default_label_says_which_prompts_are_not_those_of_the_training(opened_of, changed, label):
+def test_a_default_label_says_what_is_not_as_the_run_has_it(opened_of, changed, label):
     opened, _ = opened_of("agon")
     wish = Wish(protocol="cascade", direction="a-b")
-    assert measure(replace(opened, changed_prompts=changed), wish).result["label"] == label
+    assert measure(replace(opened, changed=changed), wish).result["label"] == label
     named = replace(wish, label="mine")
-    assert measure(replace(opened, changed_prompts=changed), named).result["label"] == "mine"
+    assert measure(replace(opened, changed=changed), named).result["label"] == "mine"
 
 
 def test_a_result_says_how_players_were_asked(opened_of):
@@ -242,7 +243,7 @@ def test_what_makes_a_default_label_too_long_still_tells_it_from_others(opened_o
             opened,
             checkpoint=Path(f"run/checkpoints/step-00000{step}"),
             is_chosen_checkpoint=True,
-            changed_prompts=changed,
+            changed=changed,
         )
         wish = Wish(protocol="selective", direction="a-b", threshold=-1.234e-5, has_doubled_cap=True)
         label = measure(chosen, wish).result["label"]
