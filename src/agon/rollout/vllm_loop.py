@@ -57,8 +57,8 @@ OnEnd = Callable[[Sampled], Iterable[Job]]
 def run(server: VllmServer, jobs: Iterable[Job], on_end: OnEnd) -> None:
     """Sample every job to its end. `on_end` is told of each as it ends, and returns jobs that join the batch, a few at a time.
 
-    vLLM is given no more than it has rows for: from a queue of its own it would let in one as another ends, so that nearly every
-    step would read a prompt and run without its CUDA graph. Whatever ends this, also an error in `on_end`, leaves the server without requests.
+    vLLM is given no more than it has rows for: from a queue of its own it would let in one as another ends, so that most steps would
+    read a prompt and run without a CUDA graph. Whatever ends this, also an error in `on_end`, leaves the server without requests.
 
     Raises:
         EngineError: a request ended for another reason than a stop token or its cap, or none gets any further; those are named.
