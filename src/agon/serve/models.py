@@ -107,10 +107,12 @@ def direction_of(lineup: Lineup) -> Direction | None:
             return None
 
 
-def chosen_direction(evaluations: Iterable[Mapping[str, Any]], *, task: str) -> Direction | None:
+def chosen_direction(
+    evaluations: Iterable[Mapping[str, Any]], *, task: str, prompts: Mapping[str, str]
+) -> Direction | None:
     """Return the direction that a run's evaluations on a task chose on its development problems; of several the one that did best there.
 
-    None where none was chosen.
+    What was asked with other `prompts` than those that are served says nothing. None where none was chosen.
     """
     chosen = [
         result
@@ -118,6 +120,7 @@ def chosen_direction(evaluations: Iterable[Mapping[str, Any]], *, task: str) -> 
         if result.get("task") == task
         and result.get("protocol") in _DEPLOYED
         and result.get("direction") in DIRECTIONS
+        and result.get("prompts", prompts) == prompts
         and isinstance(result.get("dev_accuracy"), int | float)
     ]
     best = max(chosen, key=lambda result: result["dev_accuracy"], default=None)

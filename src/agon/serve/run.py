@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agon.config import Settings
 from agon.errors import ConfigError
-from agon.evaluation.load import Served, open_run_to_serve, sampling_for
+from agon.evaluation.load import Served, open_run_to_serve, prompts_of, sampling_for
 from agon.methods.registry import method_named
 from agon.records import Direction
 from agon.rollout.text import TextReader
@@ -43,7 +43,8 @@ def open_run_service(
     evaluations = read_evaluations(path)
     served = open_run_to_serve(path, overrides, step=step, check=partial(_check_direction, direction))
     session = served.session
-    chosen = direction or chosen_direction(evaluations, task=served.task.name)
+    prompts = prompts_of(served.settings.task)
+    chosen = direction or chosen_direction(evaluations, task=served.task.name, prompts=prompts)
     offer = offer_of(served, path.resolve().name, chosen or "a-b")
     backend = EngineBackend(session.engine, TextReader(session.tokenizer))
     with open_service(offer, backend, session.verifiers, access=access, max_running=_most_running(served)) as service:

@@ -74,15 +74,20 @@ def test_a_direction_is_that_of_two_adapters(lineup, direction):
     assert direction_of(lineup) == direction
 
 
+PROMPTS = {"wording": "plain-v1", "withholding": "mark", "answer_style": "tags"}
+
+
 def evaluated(direction, dev_accuracy, *, protocol="cascade", task="math"):
     return {"task": task, "protocol": protocol, "direction": direction, "dev_accuracy": dev_accuracy}
 
 
 def test_the_direction_is_the_one_that_did_best_on_development_problems():
-    assert chosen_direction([], task="math") is None
-    assert chosen_direction([evaluated("b-a", 0.5)], task="math") == "b-a"
-    assert chosen_direction([evaluated("a-b", 0.25), evaluated("b-a", 0.5)], task="math") == "b-a"
-    assert chosen_direction([evaluated("b-a", 0.5, protocol="answer-visible")], task="math") == "b-a"
+    assert chosen_direction([], task="math", prompts=PROMPTS) is None
+    assert chosen_direction([evaluated("b-a", 0.5)], task="math", prompts=PROMPTS) == "b-a"
+    assert chosen_direction([evaluated("a-b", 0.25), evaluated("b-a", 0.5)], task="math", prompts=PROMPTS) == "b-a"
+    assert chosen_direction([evaluated("b-a", 0.5, protocol="answer-visible")], task="math", prompts=PROMPTS) == "b-a"
+    asked = evaluated("b-a", 0.5) | {"prompts": PROMPTS}
+    assert chosen_direction([asked], task="math", prompts=PROMPTS) == "b-a"
 
 
 def test_what_was_not_chosen_there_or_is_of_another_task_says_nothing():
@@ -91,6 +96,7 @@ def test_what_was_not_chosen_there_or_is_of_another_task_says_nothing():
         evaluated(None, 0.9),
         evaluated("b-a", 0.9, protocol="placebo"),
         evaluated("b-a", 0.9, task="gsm8k"),
+        evaluated("b-a", 0.9) | {"prompts": PROMPTS | {"withholding": "drop"}},
         {"label": "half written"},
     ]
-    assert chosen_direction(others, task="math") is None
+    assert chosen_direction(others, task="math", prompts=PROMPTS) is None
