@@ -241,6 +241,13 @@ def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
         RunError: none can be used, or metrics and alarms are not what they were when it was saved.
     """
     if not list_checkpoints(run):
+        # Training from the beginning would leave results that are not of what is trained then, and take away the numbers of what they are of.
+        results = sorted((run / "evaluations").glob("*.json"))
+        if results:
+            raise RunError(
+                f"{run} holds results ({results[0].name}) and no checkpoint that they are of: restore its checkpoints from a copy, or move "
+                f"{run / 'evaluations'} away to train from the beginning"
+            )
         return None, ()
     newest = newest_checkpoint(run)
     if newest.path is None:

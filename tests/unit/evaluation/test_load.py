@@ -36,6 +36,19 @@ def test_without_a_whole_checkpoint_the_remedy_is_that_of_what_there_is(tmp_path
     assert str(of_training.value) == str(refused.value).replace("to use", "to go on from")
 
 
+def test_a_run_with_results_and_no_checkpoint_is_not_trained_from_the_beginning(tmp_path):
+    assert _last_checkpoint(tmp_path) == (None, ())
+    (tmp_path / "evaluations").mkdir()
+    assert _last_checkpoint(tmp_path) == (None, ())
+    (tmp_path / "evaluations" / "single-a.json").write_text("{}")
+    with pytest.raises(RunError) as refused:
+        _last_checkpoint(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path} holds results (single-a.json) and no checkpoint that they are of: restore its checkpoints from a copy, or move "
+        f"{tmp_path / 'evaluations'} away to train from the beginning"
+    )
+
+
 def test_other_prompts_than_those_of_the_training_are_told_apart():
     task = TaskSettings(name="gsm8k", wording="plain-v3", withholding="drop", answer_style="boxed")
     assert _changed_prompts({"wording": "plain-v3", "withholding": "drop", "answer_style": "boxed"}, task) == {}
