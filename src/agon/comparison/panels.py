@@ -35,7 +35,9 @@ def panel_2x2(built: Sequence[BuiltRow], *, seed: int) -> Panel2x2 | None:
     if all(item is None for item in found[1:]):
         return None
     cells = tuple(
-        PanelCell(competition, exchange, arms[-1] if item is None else item.row.arm, item and item.row.id)
+        PanelCell(
+            competition, exchange, arms[-1] if item is None else item.row.arm, None if item is None else item.row.id
+        )
         for (arms, competition, exchange), item in zip(_CELLS, found, strict=True)
     )
     measured = [item for item in found if item is not None]

@@ -33,8 +33,8 @@ def default_label(
         f"l{lineup.layers}" if lineup.layers > 1 else "",
         f"{lineup.doubt}-below{lineup.threshold:.4g}" if lineup.doubt is not None else "",
         "doubled-cap" if has_doubled_cap else "",
-        # Programs as answers go with their task.
-        *(f"{name}-{value}" for name, value in opened.changed.items() if value != "code"),
+        # Another task whose answers are programs has no other style: its name says enough.
+        *(f"{name}-{value}" for name, value in opened.changed.items() if (name, value) != ("answer_style", "code")),
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
         (rounded_to(opened.checkpoint) or "") if opened.checkpoint is not None else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
