@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import shutil
 import sys
 import tarfile
@@ -25,15 +26,47 @@ ARCHIVE = "evidence.tar.xz"
 ALWAYS = (".json", ".jsonl", ".toml", ".log", ".html")
 # Of a checkpoint's files: what training alone needs.
 MOMENTS = "optimizer-"
+# Files that make a folder a run or a matrix, as agon.runs has them: without --adapters agon need not be installed.
+RUN, MATRIX = "manifest.json", "matrix.json"
+
+
+def holds_checkpoints(path: Path) -> bool:
+    """Tell whether a folder is that of a run's checkpoints. Others may have the same name."""
+    return path.name == "checkpoints" and ((path.parent / RUN).is_file() or any(path.glob("step-[0-9]*/complete.json")))
+
+
+def is_in_checkpoints(path: Path, folder: Path) -> bool:
+    """Tell whether something below `folder` lies in a run's checkpoints."""
+    places = [folder / own for own in path.relative_to(folder).parents]
+    return any(holds_checkpoints(place) for place in places[:-1])
+
+
+def require_folder_of_runs(folder: Path) -> None:
+    """Refuse a part of a run's checkpoints: its run is what can be measured."""
+    for place in (folder, *folder.parents):
+        if (place / RUN).is_file() or (place / MATRIX).is_file():
+            return
+        if holds_checkpoints(place):
+            raise SystemExit(f"{folder} is a part of a run: name the run folder, {place.parent}")
 
 
 def chosen(folder: Path, *, matches: bool) -> Iterator[Path]:
     """Yield the files to pack as they are."""
-    for path in sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()):
-        if "checkpoints" in path.relative_to(folder).parts:
+    endings = (*ALWAYS, ".jsonl.gz") if matches else ALWAYS
+    for path in sorted(folder.rglob("*")):
+        is_wanted = path.name.endswith(endings)
+        if is_in_checkpoints(path, folder):
             continue
-        if path.name.endswith(ALWAYS) or (matches and path.name.endswith(".jsonl.gz")):
-            yield path
+        if not path.is_symlink():
+            if is_wanted and path.is_file():
+                yield path
+        # `pack_checkpoints` follows a run's own. A link that leads nowhere may be to a disk that is not there.
+        elif (is_wanted or path.is_dir() or not path.exists()) and not holds_checkpoints(path):
+            target = path.readlink()
+            print(
+                f"warning: {path} is a link to {target}: nothing of it is packed; put {target} itself there",
+                file=sys.stderr,
+            )
 
 
 def pack_checkpoints(folder: Path, scratch: Path, *, bfloat16: bool) -> Iterator[Path]:
@@ -41,9 +74,14 @@ def pack_checkpoints(folder: Path, scratch: Path, *, bfloat16: bool) -> Iterator
     from agon.errors import RunError
     from agon.runs.checkpoints import newest_checkpoint
 
-    for run in sorted(path.parent for path in folder.rglob("checkpoints") if path.is_dir() and not path.is_symlink()):
-        if "checkpoints" in run.relative_to(folder).parts:
-            continue
+    # A run's checkpoints may be a link to another disk.
+    found = [
+        path for name in ("checkpoints", RUN) for path in folder.rglob(name) if not is_in_checkpoints(path, folder)
+    ]
+    runs = sorted({path.parent for path in found if path.name == RUN or holds_checkpoints(path)})
+    if not runs:
+        print(f"warning: {folder} holds no run: no adapters are packed", file=sys.stderr)
+    for run in runs:
         try:
             newest = newest_checkpoint(run)
             for damage in newest.damage:
@@ -92,6 +130,12 @@ def pack(
     folder: Path, out: Path, *, part_bytes: int, matches: bool = False, adapters: bool = False, bfloat16: bool = False
 ) -> list[Path]:
     """Write the archive in parts of at most `part_bytes`, which replace those that are there, and return their paths."""
+    # The last name of the path is that of the archive's folder.
+    folder = folder.resolve() if folder.name == ".." else folder.absolute()
+    require_folder_of_runs(folder)
+    blocking = next((place for place in (out, *out.parents) if place.exists() and not place.is_dir()), None)
+    if blocking is not None:
+        raise SystemExit(f"{blocking} is a file: name a folder for OUT")
     packed = io.BytesIO()
     with TemporaryDirectory() as scratch:
         files = {path.relative_to(folder): path for path in chosen(folder, matches=matches)}
@@ -105,26 +149,40 @@ def pack(
             for name, path in sorted(files.items()):
                 archive.add(path, arcname=folder.name / name)
     out.mkdir(parents=True, exist_ok=True)
-    # Parts of an earlier archive would be joined to this one.
-    for old in out.glob(f"{ARCHIVE}.part*"):
-        old.unlink()
     data = packed.getvalue()
     starts = range(0, len(data), part_bytes)
     # Equally many digits, for `cat` takes part100 before part11.
     num_digits = max(2, len(str(len(starts) - 1)))
-    parts: list[Path] = []
-    for number, start in enumerate(starts):
-        parts.append(out / f"{ARCHIVE}.part{number:0{num_digits}}")
-        parts[-1].write_bytes(data[start : start + part_bytes])
-    return parts
+    names = [f"{ARCHIVE}.part{number:0{num_digits}}" for number in range(len(starts))]
+    with TemporaryDirectory(dir=out, prefix=".parts-") as written:
+        for name, start in zip(names, starts, strict=True):
+            (Path(written) / name).write_bytes(data[start : start + part_bytes])
+        # Parts of an earlier archive would be joined to this one. They stay until this one is written.
+        for old in out.glob(f"{ARCHIVE}.part*"):
+            old.unlink()
+        return [(Path(written) / name).rename(out / name) for name in names]
+
+
+def part_size(value: str) -> int:
+    """Return a size in MiB as bytes."""
+    try:
+        size = float(value) * 2**20
+    except ValueError:
+        size = math.nan
+    if not (math.isfinite(size) and size >= 1):
+        raise argparse.ArgumentTypeError(f"{value!r} is no size of a part in MiB: write a number above 0, such as 15.5")
+    return int(size)
 
 
 def main() -> None:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    # The description says how it is used, and an error stays one line.
+    parser = argparse.ArgumentParser(
+        usage=argparse.SUPPRESS, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--part-mib", type=float, default=15.5, help="the largest part")
+    parser.add_argument("--part-mib", type=part_size, default="15.5", help="the largest part (default: 15.5)")
     parser.add_argument("--matches", action="store_true", help="take the texts along")
     parser.add_argument(
         "--adapters",
@@ -141,14 +199,17 @@ def main() -> None:
     options = parser.parse_args()
     if options.bfloat16 and not options.adapters:
         parser.error("--bfloat16 rounds what --adapters packs: add --adapters, or leave it out")
-    parts = pack(
-        options.folder.absolute(),
-        options.out,
-        part_bytes=int(options.part_mib * 2**20),
-        matches=options.matches,
-        adapters=options.adapters,
-        bfloat16=options.bfloat16,
-    )
+    try:
+        parts = pack(
+            options.folder,
+            options.out,
+            part_bytes=options.part_mib,
+            matches=options.matches,
+            adapters=options.adapters,
+            bfloat16=options.bfloat16,
+        )
+    except OSError as error:
+        raise SystemExit(f"cannot pack: {error.filename}: {error.strerror}; mend that, then pack again") from None
     for part in parts:
         print(f"{part}: {part.stat().st_size:,} bytes", file=sys.stderr)
 

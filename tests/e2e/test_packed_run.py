@@ -148,3 +148,22 @@ def test_a_packed_matrix_goes_on_measuring_and_keeps_what_was_measured_before(ag
     assert agon("compare", home, "--json") == 0
     told = capsys.readouterr().out
     assert ("the adapters of step-000002 were rounded to bfloat16" in told) == bool(options)
+
+
+def test_a_cell_that_cannot_be_gone_on_with_is_named_by_a_dry_run_and_before_anything_starts(
+    agon, matrix, take_home, capsys
+):
+    recipe, original = matrix
+    home = take_home(original)
+    shutil.rmtree(home / "cells" / "agon-s0" / "checkpoints")
+    before = {path: path.read_bytes() for path in (home / "cells").rglob("*.json*") if path.is_file()}
+    warning = f"warning: the cell agon-s0 will fail: {home / 'cells' / 'agon-s0'} holds results and no checkpoint"
+    capsys.readouterr()
+    assert agon("ablate", recipe, "--out", home, "--resume", "--dry-run", "--json") == 0
+    told = capsys.readouterr()
+    assert [cell["state"] for cell in json.loads(told.out)["cells"]] == ["begun"]
+    assert told.err.count("\n") == 1
+    assert warning in told.err
+    assert agon("ablate", recipe, "--out", home, "--resume") == 1
+    assert warning in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in before} == before

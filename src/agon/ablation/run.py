@@ -12,9 +12,11 @@ from agon.ablation.jobs import Failure, run_jobs
 from agon.ablation.launch import Job, cuda_devices
 from agon.ablation.measure import check_labels, missing_evaluations, result_path, stamp_of_base, stamp_of_run
 from agon.ablation.plan import CELLS, Plan, PlannedCell
-from agon.errors import ConfigError
+from agon.errors import ConfigError, RunError
+from agon.model.checkpoint import require_moments
 from agon.recipe import settings_from
 from agon.runs.atomic import output_errors, refuse_link_outside, remove_leftovers
+from agon.runs.checkpoints import newest_checkpoint
 from agon.runs.lock import RunLock
 from agon.runs.manifest import folder_kind, read_config
 from agon.runs.matrix import BASE, Matrix, read_matrix, write_matrix
@@ -85,6 +87,8 @@ def run_matrix(
         states = cell_states(plan, out)
         if resume:
             say(f"resuming {out}: {describe_states(states)}")
+            for line in stuck_cells(plan, out, states):
+                say(line)
         return _run_missing(plan, out, states, num_parallel=num_parallel, on_progress=on_progress)
     finally:
         lock.release()
@@ -178,6 +182,28 @@ def check_plan(plan: Plan, out: Path) -> None:
                 raise ConfigError(
                     f"these settings differ from the run in {run}: {', '.join(changes)}; resume without them, or use another --out"
                 )
+
+
+def stuck_cells(plan: Plan, out: Path, states: Mapping[str, CellState]) -> list[str]:
+    """Return a warning about each cell that has begun and that its training will refuse to go on with. The others can go on."""
+    warnings: list[str] = []
+    for cell in plan.cells:
+        if states[cell.name] != "begun":
+            continue
+        run = out / cell.run
+        try:
+            newest = newest_checkpoint(run)
+            if newest.path is not None:
+                require_moments(newest.path)
+            elif newest.skipped:
+                raise RunError(f"{run} has no checkpoint to go on from: {newest.remedy(run)}")
+            elif any((run / "evaluations").glob("*.json")):
+                raise RunError(
+                    f"{run} holds results and no checkpoint that they are of: restore its checkpoints from a copy, or move its evaluations away"
+                )
+        except RunError as error:
+            warnings.append(f"warning: the cell {cell.name} will fail: {error}")
+    return warnings
 
 
 def merge_matrices(before: Matrix, now: Matrix) -> Matrix:

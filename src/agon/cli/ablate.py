@@ -70,7 +70,7 @@ def ablate(options: Namespace) -> int:
 
 def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
     """Print the cells, and refuse what a start would before its first training."""
-    from agon.ablation.run import adopt, cell_states, check_plan, matrix_in
+    from agon.ablation.run import adopt, cell_states, check_plan, matrix_in, stuck_cells
     from agon.cli.matrix_table import cells_json, print_plan
     from agon.runs.manifest import folder_kind
     from agon.runs.matrix import read_matrix
@@ -80,6 +80,8 @@ def _dry_run(plan: Plan, out: Path, options: Namespace) -> int:
     plan = adopt(plan, before)
     check_plan(plan, out)
     states = cell_states(plan, out)
+    for line in stuck_cells(plan, out, states):
+        tell(line)
     if options.json:
         print_json({"cells": cells_json(plan, states)})
     else:

@@ -17,6 +17,8 @@ ROUNDED_TO = "rounded_to"
 """Entry of a packed checkpoint's marker: the number format that its adapters were rounded to. Absent where they are as they were saved."""
 
 _FORMAT = 1
+# Number formats that packing rounds to. What a marker names becomes a part of the names of results.
+_ROUNDED = ("bfloat16",)
 # What the system says of a file that is not there as it was written. Any other refusal says nothing of what is in it.
 _OF_CONTENT = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 _NAME = re.compile(r"step-(\d{6,})")
@@ -105,7 +107,7 @@ def checkpoint_identity(path: Path) -> dict[str, str]:
 def rounded_to(path: Path) -> str | None:
     """Return the number format that a checkpoint's adapters were rounded to when it was packed. None where they are as they were saved."""
     rounded = read_marker(path).get(ROUNDED_TO)
-    return None if rounded is None else str(rounded)
+    return rounded if rounded in _ROUNDED else None
 
 
 def rounding_notes(path: Path) -> tuple[str, ...]:
@@ -161,6 +163,9 @@ def _damage_of(path: Path) -> str | None:
         return f"{MARKER} cannot be read ({error})"
     if version != _FORMAT:
         return f"{MARKER} has format version {version!r}, and this agon reads {_FORMAT}: use the agon that wrote it"
+    rounded = content.get(ROUNDED_TO)
+    if rounded is not None and rounded not in _ROUNDED:
+        return f"{MARKER} says that the adapters were rounded to {rounded!r}, and this agon knows {', '.join(_ROUNDED)}"
     if not files:
         return f"{MARKER} names no files"
     for name, expected in files.items():

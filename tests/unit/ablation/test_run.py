@@ -3,7 +3,16 @@ from __future__ import annotations
 import pytest
 
 from agon.ablation.plan import plan_matrix
-from agon.ablation.run import adopt, cell_states, check_plan, describe_states, matrix_in, merge_matrices, starting_order
+from agon.ablation.run import (
+    adopt,
+    cell_states,
+    check_plan,
+    describe_states,
+    matrix_in,
+    merge_matrices,
+    starting_order,
+    stuck_cells,
+)
 from agon.errors import ConfigError, RunError
 from agon.runs import RunFolder
 from agon.runs.matrix import write_matrix
@@ -100,3 +109,28 @@ def test_an_evaluation_that_cannot_be_made_is_refused_before_anything_starts(tmp
     planned = plan_matrix(tree, source="r.toml", name="r", seeds=[0])
     with pytest.raises(ConfigError, match=r"evaluation\.temperature is 0.*selective"):
         check_plan(planned, tmp_path)
+
+
+def test_cells_that_cannot_be_gone_on_with_are_named_before_anything_starts(tmp_path):
+    planned = plan(AGON, GRPO, seeds=(0, 1))
+    damaged, measured, fine = (tmp_path / cell.run for cell in planned.cells[1:])
+    for cell in planned.cells:
+        with RunFolder.create(tmp_path / cell.run, settings=cell.settings.model_dump(mode="json")) as run:
+            if run.path != measured:
+                with run.checkpoint(1) as place:
+                    for name in "AB" if run.path == fine else "":
+                        (place / f"optimizer-{name}.safetensors").write_text("moments")
+                    (place / "state.json").write_text("{}")
+    (damaged / "checkpoints" / "step-000001" / "complete.json").unlink()
+    (measured / "evaluations" / "single-a.json").write_text("{}")
+    states = cell_states(planned, tmp_path)
+    assert describe_states(states) == "4 begun, 1 waiting"
+    warnings = stuck_cells(planned, tmp_path, states)
+    names = [cell.name for cell in planned.cells]
+    assert [line.split(":")[:2] for line in warnings] == [
+        ["warning", f" the cell {name} will fail"] for name in names[:3]
+    ]
+    assert "cannot be trained on from: the optimiser's moments (optimizer-A.safetensors)" in warnings[0]
+    assert "has no checkpoint to go on from: checkpoint step-000001 is damaged" in warnings[1]
+    assert "holds results and no checkpoint that they are of" in warnings[2]
+    assert stuck_cells(planned, tmp_path, dict.fromkeys(states, "done")) == []

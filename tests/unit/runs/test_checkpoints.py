@@ -225,3 +225,15 @@ def test_a_packed_checkpoint_is_known_for_the_one_it_was_packed_from_and_a_round
     newest = newest_checkpoint(run.path)
     assert newest.notes == ("the adapters of step-000003 were rounded to bfloat16 when it was packed",)
     assert newest.damage == ()
+
+
+@pytest.mark.parametrize("rounded", ["../../x y", "float32", "", 16, ["bfloat16"]])
+def test_a_packed_checkpoint_that_was_rounded_to_no_known_format_is_damaged(run, save, rounded):
+    path = save(3)
+    change(path, packed_from="ab", rounded_to=rounded)
+    said = f"{MARKER} says that the adapters were rounded to {rounded!r}, and this agon knows bfloat16"
+    assert verify_checkpoint(path) == said
+    newest = newest_checkpoint(run.path)
+    assert newest.path is None
+    assert newest.damage == (f"checkpoint step-000003 is damaged ({said})",)
+    assert "rounded_to" not in checkpoint_identity(path)

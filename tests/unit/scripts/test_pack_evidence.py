@@ -144,6 +144,112 @@ def test_more_than_a_hundred_parts_are_joined_in_their_order_and_without_those_o
         assert names_in(parts) == PLAIN
 
 
+def run_script(*words, cwd=None):
+    command = [sys.executable, str(SCRIPT), *(str(word) for word in words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_checkpoints_that_are_a_link_to_another_disk_are_packed(matrix, tmp_path, capsys):
+    (matrix / "cells" / "agon-s0" / "secret.json").unlink()
+    checkpoints = matrix / "cells" / "agon-s0" / "checkpoints"
+    checkpoints.rename(tmp_path / "disk")
+    checkpoints.symlink_to(tmp_path / "disk")
+    parts = pack(matrix, tmp_path / "out", part_bytes=10**6, adapters=True)
+    assert names_in(parts) == PLAIN | {f"cells/agon-s0/checkpoints/step-000002/{name}" for name in OF_A_CHECKPOINT}
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["agon-s1", "checkpoints"])
+@pytest.mark.parametrize("target", ["disk", "gone"])
+def test_a_link_of_which_nothing_is_packed_is_named(matrix, tmp_path, capsys, name, target):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "disk" / "config.json").write_text("{}")
+    (matrix / "cells" / name).symlink_to(tmp_path / target)
+    assert names_in(pack(matrix, tmp_path / "out", part_bytes=10**6)) == PLAIN
+    told = capsys.readouterr().err
+    assert f"warning: {matrix / 'cells' / name} is a link to {tmp_path / target}: nothing of it is packed" in told
+    assert f"warning: {matrix / 'cells' / 'agon-s0' / 'secret.json'} is a link" in told
+
+
+@pytest.mark.parametrize("folder", [".", "..", "cells/.."])
+def test_a_folder_is_packed_under_its_own_name_however_it_is_named(matrix, tmp_path, folder):
+    at = matrix / "cells" if folder == ".." else matrix
+    assert run_script(folder, tmp_path / "out", cwd=at).returncode == 0
+    with tarfile.open(tmp_path / "out" / "evidence.tar.xz.part00") as archive:
+        assert set(archive.getnames()) == {f"matrix/{name}" for name in PLAIN}
+
+
+@pytest.mark.parametrize("size", ["-1", "0", "nan", "inf", "1e-9", "x"])
+def test_a_part_of_no_size_is_refused_in_one_line_and_an_archive_stays(matrix, tmp_path, size):
+    pack(matrix, tmp_path / "out", part_bytes=100)
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    ended = run_script(matrix, tmp_path / "out", f"--part-mib={size}")
+    assert ended.returncode == 2
+    assert f"'{size}' is no size of a part in MiB: write a number above 0" in ended.stderr
+    assert ended.stderr.count("\n") == 1
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
+@pytest.mark.parametrize("below", [(), ("parts",)])
+def test_a_file_in_the_way_is_refused_in_one_line(matrix, tmp_path, below):
+    (tmp_path / "out").write_text("mine")
+    ended = run_script(matrix, tmp_path.joinpath("out", *below))
+    assert ended.returncode == 1
+    assert ended.stderr.splitlines()[-1] == f"{tmp_path / 'out'} is a file: name a folder for OUT"
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_an_earlier_archive_stays_until_the_next_is_written(matrix, tmp_path, monkeypatch):
+    parts = pack(matrix, tmp_path / "out", part_bytes=100)
+
+    def fill_disk(path, data):
+        raise OSError(28, "No space left on device", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", fill_disk)
+        with pytest.raises(OSError, match="No space left"):
+            pack(matrix, tmp_path / "out", part_bytes=10**6)
+    assert sorted((tmp_path / "out").iterdir()) == parts
+    assert names_in(parts) == PLAIN
+
+
+@pytest.mark.parametrize("part", ["checkpoints", "checkpoints/step-000002", "checkpoints/step-000002/A"])
+def test_a_part_of_a_run_is_refused_with_the_run_folder(matrix, tmp_path, part):
+    run = matrix / "cells" / "agon-s0"
+    ended = run_script(run / part, tmp_path / "out", "--adapters")
+    assert ended.returncode == 1
+    assert ended.stderr == f"{run / part} is a part of a run: name the run folder, {run}\n"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_below_a_folder_that_is_named_checkpoints_is_packed(matrix, tmp_path, capsys):
+    parent = tmp_path / "mine" / "checkpoints"
+    parent.mkdir(parents=True)
+    matrix.rename(parent / "matrix")
+    both = [
+        pack(tmp_path / "mine", tmp_path / "1", part_bytes=10**6, adapters=True),
+        pack(parent / "matrix", tmp_path / "2", part_bytes=10**6, adapters=True),
+    ]
+    wanted = PLAIN | {f"cells/agon-s0/checkpoints/step-000002/{name}" for name in OF_A_CHECKPOINT}
+    assert names_in(both[0]) == {f"mine/checkpoints/matrix/{name}" for name in wanted}
+    assert names_in(both[1]) == wanted
+    run = parent / "matrix" / "cells" / "agon-s0"
+    for step in (1, 2):
+        (run / "checkpoints" / f"step-00000{step}" / MARKER).unlink()
+    capsys.readouterr()
+    pack(tmp_path / "mine", tmp_path / "1", part_bytes=10**6, adapters=True)
+    told = [line for line in capsys.readouterr().err.splitlines() if "no whole checkpoint" in line]
+    assert told == [f"warning: {run} has no whole checkpoint: its adapters are not packed"]
+
+
+def test_a_folder_without_a_run_is_named_where_adapters_are_asked_for(tmp_path, capsys):
+    (tmp_path / "matrix").mkdir()
+    (tmp_path / "matrix" / "notes.json").write_text("{}")
+    pack(tmp_path / "matrix", tmp_path / "out", part_bytes=10**6, adapters=True)
+    assert capsys.readouterr().err == f"warning: {tmp_path / 'matrix'} holds no run: no adapters are packed\n"
+
+
 def test_a_folder_without_anything_to_pack_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit, match="holds nothing to pack"):
