@@ -36,13 +36,17 @@ def default_label(
         # Another task whose answers are programs has no other style: its name says enough.
         *(f"{name}-{value}" for name, value in opened.changed.items() if (name, value) != ("answer_style", "code")),
         f"x{own.evaluation.samples}" if own.evaluation.samples > 1 else "",
-        (rounded_to(opened.checkpoint) or "") if opened.checkpoint is not None else "",
+        (rounded_to(opened.checkpoint) or "") if opened.checkpoint is not None and _has_adapter(lineup) else "",
         opened.checkpoint.name if opened.is_chosen_checkpoint and opened.checkpoint is not None else "",
     ]
     played = "-".join(part for part in parts if part)
     # Of a long name the end of the task gives way: after hours of measuring there is no other name to ask for.
     label = f"{_task_name(opened.task)[: max(1, MAX_LABEL - len(played) - 1)]}-{played}"
     return label if len(label) <= MAX_LABEL else f"{label[: MAX_LABEL - 9]}-{_hash(label)}"
+
+
+def _has_adapter(lineup: Lineup) -> bool:
+    return any(player is not None for player in (*lineup.drafters, lineup.challenger))
 
 
 def _hash(text: str) -> str:

@@ -58,7 +58,8 @@ class Served:
 
 
 # What a result depends on, and a person may set anew for one evaluation; the name of a result says the samples in any case.
-_NUMBERS = {
+_OF_RESULTS = {
+    "model": ("dtype",),
     "rollout": ("max_draft_tokens", "max_challenge_tokens", "max_summary_tokens"),
     "evaluation": ("temperature", "top_p", "max_test", "max_dev", "seed"),
 }
@@ -138,7 +139,7 @@ def _find(
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
     prompts = _changed_prompts(config.get("task", {}), settings.task)
     notes += tuple(f"measured with task.{name}={new}, trained with {old}" for name, (new, old) in prompts.items())
-    changed = {name: new for name, (new, _) in prompts.items()} | _changed_numbers(config, settings)
+    changed = {name: new for name, (new, _) in prompts.items()} | _changed_settings(config, settings)
     return _Found(settings, task, checkpoint, notes, changed)
 
 
@@ -151,10 +152,10 @@ def _changed_prompts(trained: Mapping[str, Any], task: TaskSettings) -> dict[str
     return {name: (getattr(task, name), old) for name, old in before.items() if getattr(task, name) != old}
 
 
-def _changed_numbers(trained: Mapping[str, Any], settings: Settings) -> dict[str, str]:
-    """Return the caps, the way of sampling and the number of problems where they are not the run's own."""
+def _changed_settings(trained: Mapping[str, Any], settings: Settings) -> dict[str, str]:
+    """Return the number format, the caps, the way of sampling and the number of problems where they are not the run's own."""
     changed: dict[str, str] = {}
-    for table, names in _NUMBERS.items():
+    for table, names in _OF_RESULTS.items():
         now = getattr(settings, table)
         for name in names:
             value = getattr(now, name)

@@ -2,7 +2,7 @@ import pytest
 
 from agon.config import Settings, TaskSettings
 from agon.errors import RunError
-from agon.evaluation.load import _changed_numbers, _changed_prompts, find_checkpoint
+from agon.evaluation.load import _changed_settings, _changed_prompts, find_checkpoint
 from agon.train.run import _last_checkpoint
 
 
@@ -62,10 +62,16 @@ def test_other_prompts_than_those_of_the_training_are_told_apart():
 def test_other_caps_sampling_and_numbers_of_problems_than_the_runs_are_told_apart():
     settings = Settings.model_validate(
         {
+            "model": {"dtype": "bfloat16"},
             "rollout": {"max_draft_tokens": 64, "max_challenge_tokens": 44},
             "evaluation": {"temperature": 0.0, "top_p": 0.95, "max_test": 16},
         }
     )
     trained = {"rollout": {"max_draft_tokens": 44, "max_challenge_tokens": 44}, "evaluation": {"temperature": 0.6}}
-    assert _changed_numbers(trained, settings) == {"max_draft_tokens": "64", "temperature": "0", "max_test": "16"}
-    assert _changed_numbers(settings.model_dump(), settings) == {}
+    assert _changed_settings(trained, settings) == {
+        "dtype": "bfloat16",
+        "max_draft_tokens": "64",
+        "temperature": "0",
+        "max_test": "16",
+    }
+    assert _changed_settings(settings.model_dump(), settings) == {}
