@@ -16,14 +16,13 @@ from agon.errors import ConfigError, RunError
 from agon.model.checkpoint import require_moments
 from agon.recipe import settings_from
 from agon.runs.atomic import output_errors, refuse_link_outside, remove_leftovers
-from agon.runs.checkpoints import newest_checkpoint
 from agon.runs.lock import RunLock
 from agon.runs.manifest import folder_kind, read_config
 from agon.runs.matrix import BASE, Matrix, read_matrix, write_matrix
 from agon.runs.parent import require_empty
 from agon.runs.space import require_writable
 from agon.tasks.loader import load_task
-from agon.train.run import changed_settings
+from agon.train.run import changed_settings, checkpoint_to_resume
 
 CellState = Literal["waiting", "begun", "trained", "done"]
 _WORDS: tuple[tuple[CellState, str], ...] = (
@@ -190,17 +189,10 @@ def stuck_cells(plan: Plan, out: Path, states: Mapping[str, CellState]) -> list[
     for cell in plan.cells:
         if states[cell.name] != "begun":
             continue
-        run = out / cell.run
         try:
-            newest = newest_checkpoint(run)
-            if newest.path is not None:
-                require_moments(newest.path)
-            elif newest.skipped:
-                raise RunError(f"{run} has no checkpoint to go on from: {newest.remedy(run)}")
-            elif any((run / "evaluations").glob("*.json")):
-                raise RunError(
-                    f"{run} holds results and no checkpoint that they are of: restore its checkpoints from a copy, or move its evaluations away"
-                )
+            newest, _ = checkpoint_to_resume(out / cell.run)
+            if newest is not None:
+                require_moments(newest)
         except RunError as error:
             warnings.append(f"warning: the cell {cell.name} will fail: {error}")
     return warnings

@@ -109,7 +109,7 @@ def resume_training(out: Path, settings: Settings, watcher: Watcher) -> Trained:
         watcher.say(f"warning: {change} changes how this run rounds: its steps may differ in their last digits")
     with ExitStack() as stack:
         run = stack.enter_context(RunFolder.open(out))
-        done, notes = _last_checkpoint(out)
+        done, notes = checkpoint_to_resume(out)
         for note in notes:
             watcher.say(f"warning: {note}")
         if done is not None and is_last(done, steps=settings.train.steps):
@@ -234,7 +234,7 @@ def _bell(settings: Settings, run: RunFolder, ready: _Ready, *, say: Callable[[s
     return bell
 
 
-def _last_checkpoint(run: Path) -> tuple[Path | None, tuple[str, ...]]:
+def checkpoint_to_resume(run: Path) -> tuple[Path | None, tuple[str, ...]]:
     """Return the checkpoint to go on from (None: nothing was saved yet), and a note on each damaged one that is passed over.
 
     Raises:

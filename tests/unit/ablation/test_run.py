@@ -132,5 +132,5 @@ def test_cells_that_cannot_be_gone_on_with_are_named_before_anything_starts(tmp_
     ]
     assert "cannot be trained on from: the optimiser's moments (optimizer-A.safetensors)" in warnings[0]
     assert "has no checkpoint to go on from: checkpoint step-000001 is damaged" in warnings[1]
-    assert "holds results and no checkpoint that they are of" in warnings[2]
+    assert "holds results (single-a.json) and no checkpoint that they are of" in warnings[2]
     assert stuck_cells(planned, tmp_path, dict.fromkeys(states, "done")) == []

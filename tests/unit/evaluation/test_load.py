@@ -2,8 +2,8 @@ import pytest
 
 from agon.config import Settings, TaskSettings
 from agon.errors import RunError
-from agon.evaluation.load import _changed_settings, _changed_prompts, find_checkpoint
-from agon.train.run import _last_checkpoint
+from agon.evaluation.load import _changed_prompts, _changed_settings, find_checkpoint
+from agon.train.run import checkpoint_to_resume
 
 
 def test_a_step_that_was_never_saved_is_answered_with_those_that_were(tmp_path):
@@ -32,17 +32,17 @@ def test_without_a_whole_checkpoint_the_remedy_is_that_of_what_there_is(tmp_path
         f"restore one from a copy, or remove {tmp_path / 'checkpoints'} to train from the beginning with --resume"
     )
     with pytest.raises(RunError) as of_training:
-        _last_checkpoint(tmp_path)
+        checkpoint_to_resume(tmp_path)
     assert str(of_training.value) == str(refused.value).replace("to use", "to go on from")
 
 
 def test_a_run_with_results_and_no_checkpoint_is_not_trained_from_the_beginning(tmp_path):
-    assert _last_checkpoint(tmp_path) == (None, ())
+    assert checkpoint_to_resume(tmp_path) == (None, ())
     (tmp_path / "evaluations").mkdir()
-    assert _last_checkpoint(tmp_path) == (None, ())
+    assert checkpoint_to_resume(tmp_path) == (None, ())
     (tmp_path / "evaluations" / "single-a.json").write_text("{}")
     with pytest.raises(RunError) as refused:
-        _last_checkpoint(tmp_path)
+        checkpoint_to_resume(tmp_path)
     assert str(refused.value) == (
         f"{tmp_path} holds results (single-a.json) and no checkpoint that they are of: restore its checkpoints from a copy, or move "
         f"{tmp_path / 'evaluations'} away to train from the beginning"
