@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from agon.comparison.collect import Measured, Training
 from agon.comparison.records import Subject
-from agon.comparison.variants import changed_caps, changed_prompts
+from agon.comparison.variants import changed_caps, changes_of
 from agon.errors import DataError
 
 _MAX_NAMES = 3
@@ -144,7 +144,7 @@ def _more_notes(measured: Sequence[Measured], trainings: Sequence[Training]) -> 
         if not training.is_finished
     ]
     notes += [note for item in measured if (note := _note_on_caps(item)) is not None]
-    notes += _notes_on_prompts(measured)
+    notes += _notes_on_changes(measured)
     errors = [
         f"{item.place}: the checker failed on {count} answers, which count as wrong"
         for item in measured
@@ -159,17 +159,15 @@ def _note_on_caps(item: Measured) -> str | None:
     return f"{item.place} was measured with other caps than its training's: {', '.join(changed)}" if changed else None
 
 
-def _notes_on_prompts(measured: Sequence[Measured]) -> list[str]:
-    """Say which evaluations asked otherwise than in training, those that did it alike together."""
+def _notes_on_changes(measured: Sequence[Measured]) -> list[str]:
+    """Say which evaluations are not as trained, those that are so in the same way together."""
     places: dict[str, list[str]] = {}
     for item in measured:
-        changed = [
-            f"task.{name}={asked} in place of {trained}" for name, (asked, trained) in changed_prompts(item).items()
-        ]
-        if changed:
-            places.setdefault(", ".join(changed), []).append(item.place)
+        changes = changes_of(item)
+        if changes:
+            places.setdefault(", ".join(change.text for change in changes), []).append(item.place)
     return [
-        f"asked otherwise than in training ({how}), and in rows of their own: {_listed(found)}"
+        f"measured otherwise than trained ({how}), and in rows of their own: {_listed(found)}"
         for how, found in places.items()
     ]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 
 from agon.comparison.collect import Measured, Training
-from agon.comparison.variants import Variant, variant_of
+from agon.comparison.variants import Variant, option_for, variant_of
 from agon.records import DIRECTIONS
 
 # Evaluations whose result has no field `chosen` say it in a note.
@@ -17,14 +17,14 @@ def chosen_direction(measured: Iterable[Measured], variant: Variant) -> str | No
     """Return the direction that was better on a run's development problems, as its evaluations say; None where none does.
 
     What was chosen for this very variant counts first, then its protocol's choice, then the cascade's, which controls such as a blind
-    second pass take over. What was chosen with other prompts never counts.
+    second pass take over. What was chosen by playing otherwise never counts.
     """
     ranks = {variant.protocol: 0, "cascade": 1}
 
     def order(item: Measured) -> tuple[bool, int, int]:
         return variant_of(item) != variant, ranks.get(item.result["protocol"], 2), len(item.label)
 
-    for item in sorted((item for item in measured if variant_of(item).prompts == variant.prompts), key=order):
+    for item in sorted((item for item in measured if variant_of(item).as_played == variant.as_played), key=order):
         chosen = None if item.direction is None else _choice_in(item)
         if chosen is not None:
             return chosen
@@ -65,7 +65,7 @@ def _note(items: Sequence[Measured], *, arm: str, chosen: str) -> str:
     first, variant = items[0], variant_of(items[0])
     seeds = [str(item.training.seed) for item in items if item.training is not None and item.training.seed is not None]
     who = f"{arm}, seed{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}" if seeds else arm
-    asked = f" ({variant.asked})" if variant.asked else ""
+    asked = f" ({variant.otherwise})" if variant.otherwise else ""
     others = "".join(f", and likewise {item.run}" for item in items[1:])
     return (
         f"{who}: {variant.name}{asked} was measured in direction {first.direction} alone, but development problems chose {chosen}: "
@@ -95,4 +95,4 @@ def _other_options(item: Measured, variant: Variant) -> str:
     own = None if item.training is None else item.training.config.get("evaluation.samples")
     samples = f" --samples {item.samples}" if own is not None and own != item.samples else ""
     split = " --split dev" if item.result["split"] == "dev" else ""
-    return samples + split + "".join(f" --set task.{name}={value}" for name, value in variant.prompts)
+    return samples + split + "".join(option_for(name, value) for name, value in variant.changed)

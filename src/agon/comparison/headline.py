@@ -19,7 +19,7 @@ def headline(rows: Sequence[Row], arm: PlannedArm | None) -> Row | None:
     else was measured. Among directions the chosen one comes before the mean of both, and that before either.
     """
     # Twice its own cap is not what an arm was trained for, not even that of one whose name says a doubled cap.
-    as_trained = [row for row in rows if not row.changed_prompts] or list(rows)
+    as_trained = [row for row in rows if not row.changed] or list(rows)
     known = [row for row in as_trained if not row.has_doubled_cap] or as_trained
     plain = [row for row in known if not row.label] or known
     for protocol in (*_protocols(known, arm), *dict.fromkeys(row.protocol for row in plain)):

@@ -83,7 +83,7 @@ def init_panel(arms: Sequence[PlannedArm], headlines: Mapping[str, BuiltRow]) ->
 def _first_measured(built: Sequence[BuiltRow], arms: Sequence[str], protocol: str) -> BuiltRow | None:
     for name in arms:
         rows = [item for item in built if item.row.arm == name]
-        own = [item for item in rows if not (item.row.has_doubled_cap or item.row.changed_prompts)]
+        own = [item for item in rows if not (item.row.has_doubled_cap or item.row.changed)]
         best = best_of([item.row for item in own], protocol)
         if best is not None:
             return next(item for item in own if item.row.id == best.id)

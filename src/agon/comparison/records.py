@@ -99,7 +99,7 @@ class Row:
     `dead_group_share` and `revived_group_share` speak of training: groups without a signal, and dead by correctness but revived by
     a bonus. `latency_s` is None where none was recorded. `label` tells apart rows of the same protocol and ends their ids: layers
     of drafts, what a selective cascade goes by, how players were asked if otherwise than in training, or the evaluation's label
-    where a run was measured twice in the same way. `changed_prompts` are the settings by which they were asked otherwise.
+    where a run was measured twice in the same way. `changed` are the settings by which they were asked otherwise.
     `has_doubled_cap` says that completions might have twice the tokens that the trainings' settings allow.
     `is_unchosen` says that development problems chose the other direction, for every training of which that is known.
     """
@@ -132,7 +132,7 @@ class Row:
     latency_s: float | None = None
     label: str = ""
     has_doubled_cap: bool = False
-    changed_prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    changed: Mapping[str, str] = field(default_factory=dict[str, str])
     is_unchosen: bool = False
     notes: tuple[str, ...] = ()
 

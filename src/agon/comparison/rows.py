@@ -137,7 +137,7 @@ def _everyone(found: Iterable[str]) -> list[str]:
 
 def _order(variant: Variant) -> tuple[int, int, bool, tuple[tuple[str, str], ...], str]:
     known = PROTOCOLS.index(variant.protocol) if variant.protocol in PROTOCOLS else len(PROTOCOLS)
-    return known, variant.drafts, variant.has_doubled_cap, variant.prompts, variant.label
+    return known, variant.drafts, variant.has_doubled_cap, variant.changed, variant.label
 
 
 def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, title: str, seed: int) -> BuiltRow:
@@ -183,7 +183,7 @@ def _row(variant: Variant, who: str, cells: Sequence[SeedCell], *, arm: str, tit
         latency_s=_mean(_numbers(part.result.get("latency_s") for part in parts)),
         label=variant.ending,
         has_doubled_cap=variant.has_doubled_cap,
-        changed_prompts=dict(variant.prompts),
+        changed=dict(variant.changed),
         is_unchosen=who in DIRECTIONS and bool(choices) and who not in choices,
         notes=tuple(dict.fromkeys(str(note) for part in parts for note in part.result.get("notes") or ())),
     )

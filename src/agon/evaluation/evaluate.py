@@ -27,7 +27,8 @@ _MUCH_TRUNCATED = 0.05
 @dataclass(frozen=True, slots=True)
 class Subject:
     """What is measured, as the result file names it. `dev_accuracy` is that of what was chosen on the development problems;
-    `has_doubled_cap` says that the caps are twice those of the run's settings, `prompts` how players are asked, by setting.
+    `has_doubled_cap` says that the caps are twice those of the run's settings, `prompts` how players are asked, by setting, and
+    `checkpoint` after how many steps, where that was asked for.
     """
 
     label: str
@@ -42,6 +43,7 @@ class Subject:
     dev_accuracy: float | None = None
     has_doubled_cap: bool = False
     prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    checkpoint: int | None = None
 
 
 class Evaluated(NamedTuple):
@@ -185,9 +187,11 @@ def _counted(
         "caps": {
             "draft": sampling.max_draft_tokens,
             "challenge": sampling.max_challenge_tokens if subject.lineup.has_challenge else None,
+            "summary": sampling.max_summary_tokens if subject.lineup.has_challenge else None,
         },
         "doubled_cap": subject.has_doubled_cap,
         "prompts": dict(subject.prompts),
+        "checkpoint": subject.checkpoint,
         "temperature": sampling.temperature,
         "top_p": sampling.top_p,
         "per_problem": [{"id": problem.id, "correct": row} for problem, row in zip(problems, correct, strict=True)],

@@ -17,6 +17,7 @@ from agon.evaluation.threshold import choose_threshold
 from agon.match.lineups import lineup_for, trained_protocol
 from agon.methods.registry import method_named
 from agon.records import DIRECTIONS, Direction, Doubt, Lineup, Problem
+from agon.runs.checkpoints import checkpoint_step
 from agon.tasks.data import TaskData
 
 # Played by two adapters in an order; the variants also by one player alone.
@@ -125,6 +126,7 @@ def measure_prepared(prepared: Prepared, *, progress: Progress | None = None) ->
         dev_accuracy=chosen.dev_accuracy,
         has_doubled_cap=wish.has_doubled_cap,
         prompts=prompts_of(settings.task),
+        checkpoint=_asked_step(opened) if not plan.is_base else None,
     )
     sampling = sampling_for(settings)
     return evaluate(
@@ -193,6 +195,11 @@ def _player(wish: Wish, plan: _Plan) -> str | None:
     if plan.is_base or (plan.protocol == "likeliest" and plan.has_pair and wish.adapter is None):
         return None
     return (wish.adapter or "a").upper()
+
+
+def _asked_step(opened: Opened) -> int | None:
+    path = opened.checkpoint
+    return checkpoint_step(path) if opened.is_chosen_checkpoint and path is not None else None
 
 
 def _default_label(opened: Opened, wish: Wish, plan: _Plan, *, chosen: _Chosen) -> str:

@@ -29,14 +29,14 @@ _NUMBER = int | float
 _INTERVAL = {"low": _NUMBER, "high": _NUMBER, "level": _NUMBER, "kind": str, "unit": str, "n": int}
 _FORMS: Mapping[str, Any] = {
     **dict.fromkeys(("label", "title", "task", "protocol", "direction", "method", "split"), str),
-    **dict.fromkeys(("n", "samples", "seed"), int),
+    **dict.fromkeys(("n", "samples", "seed", "checkpoint"), int),
     **dict.fromkeys(
         ("accuracy", "dev_accuracy", "challenged_share", "conversion", "regression", "blind_second"), _NUMBER
     ),
     **dict.fromkeys(("copy_rate", "leak_rate", "empty_summary_share", "truncated_share"), _NUMBER),
     **dict.fromkeys(("temperature", "top_p", "latency_s"), _NUMBER),
     "doubled_cap": bool,
-    "caps": {"draft": int, "challenge": int},
+    "caps": {"draft": int, "challenge": int, "summary": int},
     "prompts": {None: str},
     "tokens": {None: _NUMBER},
     "pass_at_k": {None: _NUMBER},

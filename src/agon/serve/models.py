@@ -107,6 +107,14 @@ def direction_of(lineup: Lineup) -> Direction | None:
             return None
 
 
+def _is_asked_with(result: Mapping[str, Any], prompts: Mapping[str, str]) -> bool:
+    """Tell whether a result was asked with these prompts. An older one says in a note where it was not asked as in training."""
+    asked = result.get("prompts")
+    if asked is not None:
+        return asked == prompts
+    return not any(str(note).startswith("measured with task.") for note in result.get("notes") or ())
+
+
 def chosen_direction(
     evaluations: Iterable[Mapping[str, Any]], *, task: str, prompts: Mapping[str, str]
 ) -> Direction | None:
@@ -120,7 +128,7 @@ def chosen_direction(
         if result.get("task") == task
         and result.get("protocol") in _DEPLOYED
         and result.get("direction") in DIRECTIONS
-        and result.get("prompts", prompts) == prompts
+        and _is_asked_with(result, prompts)
         and isinstance(result.get("dev_accuracy"), int | float)
     ]
     best = max(chosen, key=lambda result: result["dev_accuracy"], default=None)

@@ -117,8 +117,8 @@ def test_other_prompts_than_the_trainings_are_said_once_for_all_that_were_asked_
         runs[1], "w", "1111", method="grpo", notes=["measured with task.wording=plain-v3, trained with plain-v1", told]
     )
     assert comparable(collect(runs).measured).notes == [
-        "asked otherwise than in training (task.withholding=drop in place of mark), and in rows of their own: "
+        "measured otherwise than trained (task.withholding=drop in place of mark), and in rows of their own: "
         f"{runs[0]} (x), {runs[0]} (y), {runs[0]} (z)",
-        "asked otherwise than in training (task.wording=plain-v3 in place of plain-v1, task.withholding=drop in place of mark), "
+        "measured otherwise than trained (task.wording=plain-v3 in place of plain-v1, task.withholding=drop in place of mark), "
         f"and in rows of their own: {runs[1]} (w)",
     ]

@@ -176,7 +176,7 @@ def test_a_direction_with_other_prompts_than_in_training_has_no_mean_with_an_ord
     fake.evaluate(run, "c", "1100", protocol="cascade", direction="a-b", prompts=AS_TRAINED)
     fake.evaluate(run, "d", "1111", protocol="cascade", direction="b-a", **how)
     rows, _ = rows_of(run)
-    assert {name: (row.accuracy, row.label, row.changed_prompts) for name, row in rows.items()} == {
+    assert {name: (row.accuracy, row.label, row.changed) for name, row in rows.items()} == {
         "agon:cascade:a-b": (0.5, "", {}),
         "agon:cascade:b-a:withholding-drop": (1.0, "withholding-drop", {"withholding": "drop"}),
     }
@@ -192,6 +192,28 @@ def test_seeds_with_the_same_other_prompts_are_one_row_and_no_seeds_of_the_ordin
     assert {name: (row.seeds, row.accuracy) for name, row in rows.items()} == {
         "agon:single:a": ((0,), 0.5),
         "agon:single:a:wording-plain-v3-withholding-drop": ((1, 2), 0.875),
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "name", "value"),
+    [
+        ({"caps": {"draft": 8, "challenge": 8, "summary": 1}}, "max_summary_tokens", "1"),
+        ({"checkpoint": 1}, "checkpoint", "1"),
+        ({"notes": ["the adapters of step-000002 were rounded to bfloat16 when it was packed"]}, "rounded", "bfloat16"),
+    ],
+)
+def test_other_summary_caps_earlier_checkpoints_and_rounded_adapters_are_rows_of_their_own(
+    fake, tmp_path, how, name, value
+):
+    runs = [fake.run(tmp_path / f"agon-s{seed}", seed=seed, rollout__max_summary_tokens=384) for seed in (0, 1)]
+    same = {"caps": {"draft": 8, "challenge": 8, "summary": 384}}
+    fake.evaluate(runs[0], "c", "1100", protocol="cascade", direction="a-b", **same)
+    fake.evaluate(runs[1], "c", "1111", protocol="cascade", direction="a-b", **how)
+    rows, _ = rows_of(*runs)
+    assert {row_id: (row.seeds, row.accuracy, row.changed) for row_id, row in rows.items()} == {
+        "agon:cascade:a-b": ((0,), 0.5, {}),
+        f"agon:cascade:a-b:{name}-{value}": ((1,), 1.0, {name: value}),
     }
 
 

@@ -332,12 +332,12 @@ def test_a_doubled_cap_gives_every_completion_twice_the_tokens(opened_of):
     result = measure(opened, Wish(protocol="cascade", direction="a-b", has_doubled_cap=True)).result
     assert {request.max_tokens for request in engine.requests} == {120}
     assert result["label"] == "t-test-cascade-a-b-doubled-cap"
-    assert (result["doubled_cap"], result["caps"]) == (True, {"draft": 120, "challenge": 120})
+    assert (result["doubled_cap"], result["caps"]) == (True, {"draft": 120, "challenge": 120, "summary": 50})
     # what it was opened with stays as it was
     result = measure(opened, Wish(protocol="single")).result
     assert engine.requests[-1].max_tokens == 60
     # a single answer has no challenge
-    assert (result["doubled_cap"], result["caps"]) == (False, {"draft": 60, "challenge": None})
+    assert (result["doubled_cap"], result["caps"]) == (False, {"draft": 60, "challenge": None, "summary": None})
 
 
 def test_what_does_not_fit_is_found_without_sampling(opened_of):

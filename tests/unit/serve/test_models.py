@@ -97,6 +97,7 @@ def test_what_was_not_chosen_there_or_is_of_another_task_says_nothing():
         evaluated("b-a", 0.9, protocol="placebo"),
         evaluated("b-a", 0.9, task="gsm8k"),
         evaluated("b-a", 0.9) | {"prompts": PROMPTS | {"withholding": "drop"}},
+        evaluated("b-a", 0.9) | {"notes": ["measured with task.withholding=drop, trained with mark"]},
         {"label": "half written"},
     ]
     assert chosen_direction(others, task="math", prompts=PROMPTS) is None
