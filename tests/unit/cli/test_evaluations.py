@@ -174,4 +174,4 @@ def test_the_room_of_every_label_is_looked_at_once_before_anything_is_sampled(ma
     next(measuring)
     # Whoever looked again would see no room.
     engine.context_length = 121
-    assert next(measuring).result["caps"] == {"draft": 120, "challenge": None}
+    assert next(measuring).result["caps"] == {"draft": 120, "challenge": None, "summary": None}
