@@ -6,12 +6,11 @@ import re
 from typing import NamedTuple
 
 from agon.comparison.collect import Measured
-from agon.runs.evaluations import PROMPT_SETTINGS, has_doubled_cap
+from agon.runs.evaluations import PROMPT_SETTINGS, has_doubled_cap, noted_prompts
 
 _STAGES = ("draft", "challenge")
 _TABLES = {**dict.fromkeys(PROMPT_SETTINGS, "task"), "max_summary_tokens": "rollout"}
 _ROUNDING_NOTE = re.compile(r"the adapters of [\w-]+ were rounded to (\w+) when it was packed")
-_PROMPT_NOTE = re.compile(rf"measured with task\.({'|'.join(PROMPT_SETTINGS)})=([\w-]+), trained with ([\w-]+)")
 
 
 class Change(NamedTuple):
@@ -136,8 +135,7 @@ def _changed_prompts(item: Measured) -> list[Change]:
 
     Programs as answers are no other prompt but go with their task.
     """
-    notes = map(str, item.result.get("notes") or ())
-    noted = {found[1]: (found[2], found[3]) for note in notes if (found := _PROMPT_NOTE.fullmatch(note))}
+    noted = noted_prompts(item.result)
     asked = item.result.get("prompts") or {}
     changes: list[Change] = []
     for name in PROMPT_SETTINGS:

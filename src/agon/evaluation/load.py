@@ -23,7 +23,7 @@ from agon.runs.checkpoints import (
     rounding_notes,
     verify_checkpoint,
 )
-from agon.runs.evaluations import PROMPT_SETTINGS
+from agon.runs.evaluations import PROMPT_SETTINGS, prompt_note
 from agon.runs.manifest import read_config, read_manifest
 from agon.tasks.account import data_hash
 from agon.tasks.data import TaskData
@@ -138,7 +138,7 @@ def _find(
     if not overrides and expected not in (None, data_hash(task)):
         notes += ("the task's problems are not those the run was trained with (their hash differs)",)
     prompts = _changed_prompts(config.get("task", {}), settings.task)
-    notes += tuple(f"measured with task.{name}={new}, trained with {old}" for name, (new, old) in prompts.items())
+    notes += tuple(prompt_note(name, new, old) for name, (new, old) in prompts.items())
     changed = {name: new for name, (new, _) in prompts.items()} | _changed_settings(config, settings)
     return _Found(settings, task, checkpoint, notes, changed)
 

@@ -24,6 +24,7 @@ MATCHES_HASH = "matches_sha256"
 PROMPT_SETTINGS = ("wording", "withholding", "answer_style")
 """The settings of `[task]` that say how players are asked and read: a result's `prompts` hold them as it was measured."""
 
+_PROMPT_NOTE = re.compile(rf"measured with task\.({'|'.join(PROMPT_SETTINGS)})=([\w-]+), trained with ([\w-]+)")
 _MATCHES = ".matches.jsonl.gz"
 _NUMBER = int | float
 _INTERVAL = {"low": _NUMBER, "high": _NUMBER, "level": _NUMBER, "kind": str, "unit": str, "n": int}
@@ -144,6 +145,17 @@ def _has_form(value: Any, form: Any) -> bool:
         return items is not None and all(_has_form(item, known.get(key, known.get(None))) for key, item in items)
     # True is an int for Python, and for nobody else.
     return isinstance(value, form) and (form is bool or not isinstance(value, bool))
+
+
+def prompt_note(name: str, asked: str, trained: str) -> str:
+    """Say in a result's notes that a setting of `PROMPT_SETTINGS` was not as in training."""
+    return f"measured with task.{name}={asked}, trained with {trained}"
+
+
+def noted_prompts(result: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return what a result's own notes say was not as in training, by setting: as it was asked, and as trained."""
+    notes = map(str, result.get("notes") or ())
+    return {found[1]: (found[2], found[3]) for note in notes if (found := _PROMPT_NOTE.fullmatch(note))}
 
 
 def has_doubled_cap(result: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from agon.match.borders import Prompter, Summarizer
 from agon.match.lineups import lineup_for, trained_protocol
 from agon.methods.base import BaseMethod
 from agon.records import DIRECTIONS, AnswerStyle, Direction, Lineup, Problem
+from agon.runs.evaluations import noted_prompts
 
 # Protocols whose direction, chosen on development problems, is that of what is served.
 _DEPLOYED = ("cascade", "answer-visible")
@@ -112,7 +113,7 @@ def _is_asked_with(result: Mapping[str, Any], prompts: Mapping[str, str]) -> boo
     asked = result.get("prompts")
     if asked is not None:
         return asked == prompts
-    return not any(str(note).startswith("measured with task.") for note in result.get("notes") or ())
+    return not noted_prompts(result)
 
 
 def chosen_direction(
